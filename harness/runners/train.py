@@ -1,0 +1,125 @@
+"""Training a subject from a recipe, and the accuracy it reaches on fresh sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from pytorch_lightning import LightningModule
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.data import DataLoader, IterableDataset
+
+from harness.corpora.block import Block, SampleRange
+from harness.corpora.dyck3 import Dyck3
+from harness.runners.trainer import make_trainer, set_threads
+from harness.streams import torch_seed
+from harness.subjects.dyck import DyckConfig, DyckTransformer, initialise
+from harness.subjects.recipe import Recipe
+
+_CHUNK_BATCHES = 128  # the corpus is drawn this many batches at a time
+
+
+class BatchStream(IterableDataset[Block]):
+    """The recipe's training batches in order: batch i holds samples i*batch .. (i+1)*batch - 1."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+
+    def __iter__(self) -> Iterator[Block]:
+        corpus = Dyck3(self.recipe.data_seed)
+        size, total = self.recipe.batch, self.recipe.batch * self.recipe.steps
+        for start in range(0, total, size * _CHUNK_BATCHES):
+            stop = min(start + size * _CHUNK_BATCHES, total)
+            chunk = to_torch(corpus.sample(SampleRange("train", start, stop)))
+            for at in range(0, stop - start, size):
+                yield rows(chunk, at, at + size)
+
+
+def to_torch(block: Block) -> Block:
+    """The same block with torch tensors in place of NumPy arrays (memory is shared)."""
+    return Block(
+        ids=torch.from_numpy(block.ids),
+        mask=torch.from_numpy(block.mask),
+        sample_ids=torch.from_numpy(block.sample_ids),
+        targets={head: torch.from_numpy(values) for head, values in block.targets.items()},
+    )
+
+
+def rows(block: Block, start: int, stop: int) -> Block:
+    """Samples `start` to `stop` of a block."""
+    return Block(
+        ids=block.ids[start:stop],
+        mask=block.mask[start:stop],
+        sample_ids=block.sample_ids[start:stop],
+        targets={head: values[start:stop] for head, values in block.targets.items()},
+    )
+
+
+def task_loss(logits: Mapping[str, Tensor], block: Block) -> Tensor:
+    """Cross-entropy in nats, mean over non-padding positions, then mean over output heads."""
+    losses = [
+        functional.cross_entropy(logits[head][block.mask], target[block.mask])
+        for head, target in block.targets.items()
+    ]
+    return torch.stack(losses).mean()
+
+
+class TrainSubject(LightningModule):
+    """Minimises `task_loss` by the recipe's optimiser and schedule."""
+
+    def __init__(self, model: DyckTransformer, recipe: Recipe) -> None:
+        super().__init__()
+        self.model = model
+        self.recipe = recipe
+
+    def training_step(self, block: Block, _: int) -> Tensor:
+        loss = task_loss(self.model(block.ids), block)
+        self.log("loss", loss, prog_bar=True)
+        return loss
+
+    def configure_optimizers(self) -> Any:
+        spec = self.recipe.optimiser
+        optimiser = torch.optim.AdamW(
+            self.model.parameters(),
+            lr=spec.lr,
+            betas=spec.betas,
+            weight_decay=spec.weight_decay,
+            fused=True,
+        )
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimiser, lambda step: spec.rate(step, steps=self.recipe.steps)
+        )
+        return [optimiser], [{"scheduler": schedule, "interval": "step"}]
+
+
+def train(recipe: Recipe, **trainer_options: Any) -> DyckTransformer:
+    """The model that the recipe ends with."""
+    set_threads()
+    model = DyckTransformer(DyckConfig.model_validate(recipe.config))
+    start = torch.Generator().manual_seed(torch_seed(recipe.init_seed, "init"))
+    initialise(model, generator=start, std=recipe.init_std)
+    trainer = make_trainer(
+        max_steps=recipe.steps,
+        gradient_clip_val=recipe.optimiser.clip_norm,
+        **trainer_options,
+    )
+    trainer.fit(TrainSubject(model, recipe), DataLoader(BatchStream(recipe), batch_size=None))
+    return model
+
+
+def accuracies(model: DyckTransformer, *, seed: int, sequences: int) -> dict[str, float]:
+    """Share of non-padding positions that each head labels right, on fresh standard sequences."""
+    block_size = 64
+    right = dict.fromkeys(model.config.heads, 0)
+    seen = 0
+    with torch.inference_mode():
+        for start in range(0, sequences, block_size):
+            stop = min(start + block_size, sequences)
+            block = to_torch(Dyck3(seed).sample(SampleRange("evaluate", start, stop)))
+            logits = model(block.ids)
+            seen += int(block.mask.sum())
+            for head, target in block.targets.items():
+                right[head] += int((logits[head].argmax(-1) == target)[block.mask].sum())
+    return {head: count / seen for head, count in right.items()}

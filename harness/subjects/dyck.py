@@ -1,0 +1,191 @@
+"""The two-layer Dyck-3 transformer as a torch module with named sites and components."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from prereg.record import Record
+
+Tap = Callable[[str, Tensor], Tensor]
+"""Called with a site or component id and its tensor; returns the tensor that flows on."""
+
+
+class DyckConfig(Record):
+    """Shape of a Dyck transformer; the defaults are the shipped 104,448-parameter model."""
+
+    architecture: Literal["dyck"] = "dyck"
+    n_layers: int = Field(2, ge=1, le=64, description="Number of blocks.")
+    d_model: int = Field(64, ge=8, le=4096, description="Width of the residual stream.")
+    n_heads: int = Field(4, ge=1, le=64, description="Attention heads a block.")
+    d_head: int = Field(16, ge=1, le=512, description="Width of one attention head.")
+    d_mlp: int = Field(256, ge=1, le=16384, description="Hidden ReLU neurons a block.")
+    n_positions: int = Field(64, ge=2, le=4096, description="Longest sequence.")
+    vocabulary: int = Field(40, ge=9, le=4096, description="Number of token ids.")
+    heads: dict[str, int] = Field(
+        {"copy": 40, "depth": 9, "valid": 2}, description="Output heads and their class counts."
+    )
+    norm_eps: float = Field(1e-5, gt=0, description="Added to the mean square in every RMSNorm.")
+
+
+def position_code(config: DyckConfig) -> Tensor:
+    """The fixed position code, [positions, d_model]: zero but for coordinates 0..5.
+
+    Coordinates at position t: t/T, 1/(t+1), log(t+1)/log T, [t = 0], cos and sin of 2 pi t/T,
+    with T the number of positions.
+    """
+    t = torch.arange(config.n_positions, dtype=torch.float64)
+    longest = float(config.n_positions)
+    angle = 2 * math.pi * t / longest
+    code = torch.zeros(config.n_positions, config.d_model, dtype=torch.float64)
+    code[:, 0] = t / longest
+    code[:, 1] = 1 / (t + 1)
+    code[:, 2] = torch.log(t + 1) / math.log(longest)
+    code[:, 3] = (t == 0).double()
+    code[:, 4], code[:, 5] = torch.cos(angle), torch.sin(angle)
+    return code.float()
+
+
+class RMSNorm(nn.Module):
+    """x / sqrt(mean(x^2) + eps) * gain, over the last axis, in the dtype of x."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.eps = eps
+        self.gain = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps) * self.gain
+
+
+class Attention(nn.Module):
+    """Causal attention without biases; padding stands at the end, so causality masks it."""
+
+    def __init__(self, config: DyckConfig) -> None:
+        super().__init__()
+        heads, width, d_head = config.n_heads, config.d_model, config.d_head
+        self.W_Q = nn.Parameter(torch.empty(heads, width, d_head))
+        self.W_K = nn.Parameter(torch.empty(heads, width, d_head))
+        self.W_V = nn.Parameter(torch.empty(heads, width, d_head))
+        self.W_O = nn.Parameter(torch.empty(heads, d_head, width))
+
+    def forward(self, x: Tensor, *, block: int, tap: Tap | None) -> Tensor:
+        batch, time, width = x.shape
+        heads, _, d_head = self.W_Q.shape
+        stacked = torch.stack((self.W_Q, self.W_K, self.W_V))  # [3, head, d, d_head]
+        flat = stacked.permute(2, 0, 1, 3).reshape(width, 3 * heads * d_head)
+        q, k, v = (x @ flat).view(batch, time, 3, heads, d_head).permute(2, 0, 3, 1, 4)
+        z = functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=d_head**-0.5)
+        z = z.transpose(1, 2)  # [b, t, head, d_head]
+        if tap is None:
+            return z.reshape(batch, time, heads * d_head) @ self.W_O.reshape(-1, width)
+        z = tap(f"blocks.{block}.attn.hook_z", z)
+        per_head = [
+            tap(f"blocks.{block}.attn.head.{head}", z[:, :, head] @ self.W_O[head])
+            for head in range(heads)
+        ]
+        return torch.stack(per_head).sum(0)
+
+
+class MLP(nn.Module):
+    """ReLU(x W_in) W_out without biases."""
+
+    def __init__(self, config: DyckConfig) -> None:
+        super().__init__()
+        self.W_in = nn.Parameter(torch.empty(config.d_model, config.d_mlp))
+        self.W_out = nn.Parameter(torch.empty(config.d_mlp, config.d_model))
+
+    def forward(self, x: Tensor, *, block: int, tap: Tap | None) -> Tensor:
+        post = functional.relu(x @ self.W_in)
+        if tap is None:
+            return post @ self.W_out
+        post = tap(f"blocks.{block}.mlp.hook_post", post)
+        return tap(f"blocks.{block}.mlp", post @ self.W_out)
+
+
+class Block(nn.Module):
+    """Attention and MLP, each behind an RMSNorm and added to the residual stream."""
+
+    def __init__(self, config: DyckConfig, index: int) -> None:
+        super().__init__()
+        self.index = index
+        self.norm_attn = RMSNorm(config.d_model, config.norm_eps)
+        self.attn = Attention(config)
+        self.norm_mlp = RMSNorm(config.d_model, config.norm_eps)
+        self.mlp = MLP(config)
+
+    def forward(self, x: Tensor, *, tap: Tap | None) -> Tensor:
+        name = f"blocks.{self.index}"
+        attended = self.attn(self.norm_attn(x), block=self.index, tap=tap)
+        if tap is None:
+            x = x + attended
+            return x + self.mlp(self.norm_mlp(x), block=self.index, tap=None)
+        x = tap(f"{name}.hook_resid_mid", x + tap(f"{name}.hook_attn_out", attended))
+        moved = self.mlp(self.norm_mlp(x), block=self.index, tap=tap)
+        return tap(f"{name}.hook_resid_post", x + tap(f"{name}.hook_mlp_out", moved))
+
+
+class Readout(nn.Module):
+    """One output head: x W without bias."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width, classes))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight
+
+
+class DyckTransformer(nn.Module):
+    """Token ids [b, t] to `{head: logits [b, t, classes]}`.
+
+    The position code is a buffer, not a constant of the code: a change of basis of the residual
+    stream moves it like every other tensor that writes there.
+    """
+
+    position_code: Tensor
+
+    def __init__(self, config: DyckConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embed = nn.Parameter(torch.empty(config.vocabulary, config.d_model))
+        self.register_buffer("position_code", position_code(config))
+        self.blocks = nn.ModuleList(Block(config, index) for index in range(config.n_layers))
+        self.norm_final = RMSNorm(config.d_model, config.norm_eps)
+        self.unembed = nn.ModuleDict(
+            {head: Readout(config.d_model, size) for head, size in config.heads.items()}
+        )
+
+    def forward(self, ids: Tensor, tap: Tap | None = None) -> Mapping[str, Tensor]:
+        """Logits; with a tap, every site and component passes through it in order of flow."""
+        embedded = self.embed[ids]
+        code = self.position_code[: ids.shape[1]]
+        if tap is None:
+            x = embedded + code
+        else:
+            x = tap("blocks.0.hook_resid_pre", tap("hook_embed", embedded) + code)
+        for block in self.blocks:
+            if tap is not None and block.index:
+                x = tap(f"blocks.{block.index}.hook_resid_pre", x)
+            x = block(x, tap=tap)
+        x = self.norm_final(x)
+        return {head: readout(x) for head, readout in self.unembed.items()}
+
+
+def initialise(model: DyckTransformer, *, generator: torch.Generator, std: float = 0.02) -> None:
+    """Draws every weight from N(0, std^2) in order of name; gains become 1.
+
+    Order of name makes the draw independent of the order in which modules are declared.
+    """
+    with torch.no_grad():
+        for name, parameter in sorted(model.named_parameters()):
+            if name.endswith("gain"):
+                parameter.fill_(1.0)
+            else:
+                parameter.normal_(0.0, std, generator=generator)
