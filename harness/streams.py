@@ -26,3 +26,8 @@ def generator(seed: int, *labels: str | int) -> np.random.Generator:
 def torch_seed(seed: int, *labels: str | int) -> int:
     """A 63-bit seed for `torch.Generator.manual_seed` on the stream `labels` under `seed`."""
     return int(stream(seed, *labels).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def stream_seed(seed: int, *labels: str | int) -> int:
+    """A 53-bit root seed for the streams below `labels`: small enough for every JSON reader."""
+    return torch_seed(seed, *labels) >> 10

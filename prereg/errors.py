@@ -8,6 +8,8 @@ callers who know nothing of prebench can still catch sensibly.
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import partial
+from typing import Any
 
 
 class Exit(IntEnum):
@@ -45,7 +47,12 @@ class PrebenchError(Exception):
         self.code = code
         super().__init__(f"{found}\n  expected: {expected}\n  what to do: {fix}")
 
-    def as_dict(self) -> dict[str, str]:
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keyword arguments survive pickling, so that a worker process can hand its error over."""
+        rebuild = partial(type(self), expected=self.expected, fix=self.fix, code=self.code)
+        return (rebuild, (self.found,))
+
+    def as_dict(self) -> dict[str, Any]:
         """The error as plain data, as `--json` prints it."""
         return {
             "code": self.code,
@@ -67,7 +74,7 @@ class IntegrityError(PrebenchError, ValueError):
     exit_code = Exit.INTEGRITY
 
 
-class EnvironmentFault(PrebenchError, OSError):
+class EnvironmentFault(PrebenchError, OSError):  # noqa: N818 - not an error of the user
     """The machine is at fault: disk full, read-only, not permitted, out of memory."""
 
     exit_code = Exit.ENVIRONMENT

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from prereg.canonical import canonical, digest
+from prereg.canonical import canonical, digest, reread
 from prereg.record import Record
 from prereg.regions import Region
 from prereg.resolved import Resolved
-
+from prereg.rules import BAR_NAMES, insist, mode_fault, names_fault, region_fault
 
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 Text = Annotated[str, Field(min_length=1, max_length=10_000)]
@@ -26,7 +26,7 @@ Role = Literal["primary", "secondary"]
 class Author(Record):
     """A person who answers for the registration."""
 
-    name: Text = Field(description="Name as it should be cited.")
+    name: Text = Field(description="Name as it should be cited.", examples=["A. Author"])
     orcid: str | None = Field(
         None, description="ORCID iD.", pattern=r"^\d{4}-\d{4}-\d{4}-\d{3}[\dX]$"
     )
@@ -35,8 +35,12 @@ class Author(Record):
 class SuiteChoice(Record):
     """Which suite measures."""
 
-    name: Label = Field(description="Name of an installed suite (`prebench suites`).")
-    version: int = Field(ge=1, description="Version of the suite that the claims were written for.")
+    name: Label = Field(
+        description="Name of an installed suite (`prebench suites`).", examples=["rotation"]
+    )
+    version: int = Field(
+        ge=1, description="Version of the suite that the claims were written for.", examples=[1]
+    )
 
 
 class Subjects(Record):
@@ -45,7 +49,10 @@ class Subjects(Record):
     mode: Literal["pair", "within"] = Field(
         "pair", description="`pair` compares models; `within` is about the reference alone."
     )
-    reference: Text = Field(description="The reference model: zoo:NAME or path:FOLDER.")
+    reference: Text = Field(
+        description="The reference model: zoo:NAME, path:FOLDER or hf:OWNER/NAME@COMMIT.",
+        examples=["zoo:dyck3/indep-100"],
+    )
     others: dict[Label, Text] = Field(
         default={}, description="The models compared with it, by the label that names the pair."
     )
@@ -55,22 +62,21 @@ class Subjects(Record):
 
     @model_validator(mode="after")
     def _mode_fits(self) -> Subjects:
-        if self.mode == "pair" and not self.others:
-            raise ValueError("mode `pair` needs at least one entry in `others`")
-        if self.mode == "within" and self.others:
-            raise ValueError("mode `within` is about one model: leave `others` out")
+        insist(mode_fault({"mode": self.mode, "others": self.others}))
         return self
 
 
 class CorpusChoice(Record):
     """Which samples are drawn."""
 
-    name: Label = Field(description="Name of the corpus.")
-    seed: int = Field(ge=0, lt=2**53, description="Root seed of the samples.")
+    name: Label = Field(description="Name of the corpus.", examples=["dyck3"])
+    seed: int = Field(ge=0, lt=2**53, description="Root seed of the samples.", examples=[7])
     draw: Label = Field("standard", description="Which of the corpus' distributions is sampled.")
     block: int = Field(16, ge=1, le=4096, description="Consecutive samples in a block.")
     splits: dict[Label, Annotated[int, Field(ge=1, lt=2**40)]] = Field(
-        min_length=1, description="Number of samples in each split; the splits are disjoint."
+        min_length=1,
+        description="Number of samples in each split; the splits are disjoint.",
+        examples=[{"evaluate": 4096}],
     )
 
 
@@ -87,20 +93,7 @@ class Accepts(Record):
 
     @model_validator(mode="after")
     def _one_region(self) -> Accepts:
-        given = [
-            name
-            for name in ("below", "above", "between", "equivalent_to")
-            if getattr(self, name) is not None
-        ]
-        if len(given) != 1:
-            raise ValueError(
-                "a threshold is missing or doubled: write exactly one of `below`, `above`, "
-                f"`between`, `equivalent_to` (found {', '.join(given) or 'none'})"
-            )
-        if (self.margin is None) != (self.equivalent_to is None):
-            raise ValueError("`equivalent_to` and `margin` go together")
-        if self.between is not None and not self.between[0] < self.between[1]:
-            raise ValueError("`between` takes the lower bound first")
+        insist(region_fault({name: getattr(self, name) for name in Accepts.model_fields}))
         return self
 
     @property
@@ -131,10 +124,13 @@ class Judged(Accepts):
     """What a bar and a claim have in common."""
 
     statistic: str = Field(
-        description="Versioned id of the statistic.", pattern=r"^[a-z][a-z0-9_.]*@[1-9][0-9]*$"
+        description="Versioned id of the statistic.",
+        examples=["alignment.ev.paired@1"],
+        pattern=r"^[a-z][a-z0-9_.]*@[1-9][0-9]*$",
     )
     kind: Kind = Field(
-        description="`same`: the structure holds (self must pass); `differs`: it does not."
+        description="`same`: the structure holds (self must pass); `differs`: it does not.",
+        examples=["same"],
     )
     arm: Label | None = Field(None, description="Arm, where the statistic has arms.")
     over: Range = Field(Range(), description="Sites and pairs; one verdict for each.")
@@ -150,22 +146,42 @@ class Bar(Judged):
 class Abstained(Record):
     """A bar that is not judged."""
 
-    abstain: Text = Field(description="Why this bar is not judged.")
+    abstain: Text = Field(description="Why this bar is not judged.", examples=["not measured here"])
+
+
+def _abstains(bar: Any) -> Literal["judged", "abstained"]:
+    given = "abstain" in bar if isinstance(bar, dict) else isinstance(bar, Abstained)
+    return "abstained" if given else "judged"
+
+
+BarOrReason = Annotated[
+    Annotated[Bar, Tag("judged")] | Annotated[Abstained, Tag("abstained")],
+    Discriminator(_abstains),
+]
+
+
+_ABSTAIN = {"abstain": "not measured here"}
 
 
 class Bars(Record):
     """All four bars; each is judged or abstains with a reason."""
 
-    B: Bar | Abstained = Field(description="Behavioural: KL between the outputs.")
-    P: Bar | Abstained = Field(description="Parametric: weight error after symmetry alignment.")
-    C: Bar | Abstained = Field(description="Causal: patch effects, predicted against measured.")
-    Pr: Bar | Abstained = Field(description="Predictive: ablation losses, predicted vs measured.")
+    B: BarOrReason = Field(description="Behavioural: KL between the outputs.", examples=[_ABSTAIN])
+    P: BarOrReason = Field(
+        description="Parametric: weight error after symmetry alignment.", examples=[_ABSTAIN]
+    )
+    C: BarOrReason = Field(
+        description="Causal: patch effects, predicted against measured.", examples=[_ABSTAIN]
+    )
+    Pr: BarOrReason = Field(
+        description="Predictive: ablation losses, predicted vs measured.", examples=[_ABSTAIN]
+    )
 
 
 class Claim(Judged):
     """A further claim."""
 
-    id: Label = Field(description="Name of the claim, unique in the file.")
+    id: Label = Field(description="Name of the claim, unique in the file.", examples=["same-state"])
     role: Role = Field("primary", description="Only primary claims decide the registration.")
 
 
@@ -173,7 +189,7 @@ class Decision(Record):
     """How the verdict is reached."""
 
     level: float = Field(0.95, ge=0.5, lt=1, description="Confidence over the whole family.")
-    attempt: Literal["first-completed"] | int = Field(
+    attempt: Literal["first-completed"] | Annotated[int, Field(ge=1)] = Field(
         "first-completed", description="Which attempt `judge ID` takes."
     )
 
@@ -182,7 +198,7 @@ class Dropped(Record):
     """A default control that the registration leaves out; the report shows it."""
 
     control: Label = Field(description="Name of the control.")
-    reason: Text = Field(description="Why it is left out.")
+    reason: Text = Field(description="Why it is left out.", examples=["does not apply"])
 
 
 class ControlChanges(Record):
@@ -196,18 +212,37 @@ class Hypothesis(Record):
     """A hypothesis file, as the user writes it."""
 
     schema_: Literal["prebench/registration/1"] = Field(
-        alias="schema", description="Format of the file."
+        alias="schema", description="Format of the file.", examples=["prebench/registration/1"]
     )
-    title: Text = Field(description="The claim in one sentence.")
-    authors: tuple[Author, ...] = Field(min_length=1, description="Who answers for it.")
-    question: Text = Field(description="What the run is to decide.")
+    title: Text = Field(
+        description="The claim in one sentence.",
+        examples=["One rotation carries one model into the other"],
+    )
+    authors: tuple[Author, ...] = Field(
+        min_length=1, description="Who answers for it.", examples=[[{"name": "A. Author"}]]
+    )
+    question: Text = Field(
+        description="What the run is to decide.", examples=["Do both models compute the same?"]
+    )
     prior_access: Literal["nothing-run", "not-opened", "none-seen", "results-seen"] = Field(
-        description="What the authors had seen of these results when they registered."
+        description="What the authors had seen of these results when they registered.",
+        examples=["nothing-run"],
     )
-    suite: SuiteChoice = Field(description="Which suite measures.")
-    subjects: Subjects = Field(description="The models under test.")
-    corpus: CorpusChoice = Field(description="The samples.")
-    plan: dict[str, Any] = Field(description="The suite's own settings, checked by the suite.")
+    suite: SuiteChoice = Field(
+        description="Which suite measures.", examples=[{"name": "rotation", "version": 1}]
+    )
+    subjects: Subjects = Field(
+        description="The models under test.",
+        examples=[{"reference": "zoo:dyck3/indep-100", "others": {"b": "zoo:dyck3/indep-101"}}],
+    )
+    corpus: CorpusChoice = Field(
+        description="The samples.",
+        examples=[{"name": "dyck3", "seed": 7, "splits": {"evaluate": 4096}}],
+    )
+    plan: dict[str, Any] = Field(
+        description="The suite's own settings, checked by the suite.",
+        examples=[{"sites": ["blocks.0.hook_resid_post"]}],
+    )
     bars: Bars = Field(description="The four bars.")
     claims: tuple[Claim, ...] = Field((), description="Further claims.")
     decision: Decision = Field(Decision(), description="How the verdict is reached.")
@@ -220,11 +255,19 @@ class Hypothesis(Record):
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Hypothesis:
-        names = [claim.id for claim in self.claims]
-        taken = {name for name in names if names.count(name) > 1 or name in BAR_NAMES}
-        if taken:
-            raise ValueError(f"claim ids must be unique and not a bar's name: {sorted(taken)}")
+        insist(names_fault([claim.id for claim in self.claims]))
         return self
+
+    @field_validator("plan")
+    @classmethod
+    def _plan_is_plain(cls, plan: dict[str, Any]) -> dict[str, Any]:
+        plain: dict[str, Any] = reread(plan)
+        return plain
+
+    @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        """The JSON schema of the hypothesis file, for editors and other tools."""
+        return cls.model_json_schema(by_alias=True)
 
     def judged(self) -> dict[str, Bar | Claim]:
         """Bars that do not abstain and claims, by name, in the order in which they are reported."""
@@ -238,9 +281,6 @@ class Hypothesis(Record):
         """Reasons of the bars that abstain, by name."""
         bars = {name: getattr(self.bars, name) for name in BAR_NAMES}
         return {n: bar.abstain for n, bar in bars.items() if isinstance(bar, Abstained)}
-
-
-BAR_NAMES = ("B", "P", "C", "Pr")
 
 
 class Registration(Record):

@@ -122,9 +122,7 @@ def _uniform(words: NDArray[np.uint64], *, shift: int, sides: int) -> NDArray[np
     return ((bits * np.uint64(sides)) >> np.uint64(20)).astype(np.int64)
 
 
-def _walks(
-    words: NDArray[np.uint64], draw: Draw
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _walks(words: NDArray[np.uint64], draw: Draw) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Content tokens [samples, 62] and lengths [samples] of the standard and long draws."""
     shortest, longest = (50, 60) if draw == "long" else (2, MAX_LENGTH)
     length = shortest + _uniform(words[:, 62], shift=0, sides=longest - shortest + 1)

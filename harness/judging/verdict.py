@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from prereg.canonical import canonical
 from prereg.record import Record
 from prereg.resolved import ControlRole, Sha256
 
@@ -23,7 +24,7 @@ class Estimate(Record):
     low: float | None = Field(None, description="Lower end of the deciding interval.")
     high: float | None = Field(None, description="Upper end of the deciding interval.")
     level: float | None = Field(None, description="Coverage of the interval.")
-    blocks: int | None = Field(None, description="Number of blocks.")
+    blocks: int | None = Field(None, description="Number of blocks; of seeds, where pooled.")
     effective_blocks: float | None = Field(None, description="(sum w)^2 / sum w^2.")
     p_value: float | None = Field(None, description="Monte-Carlo p-value, where there is one.")
     undefined: str | None = Field(None, description="Why there is no value or interval.")
@@ -35,7 +36,10 @@ class ControlOutcome(Record):
     control: str = Field(description="Name of the control.")
     role: ControlRole = Field(description="What was expected of it.")
     standing: Standing = Field(description="Where it was proven to lie.")
-    behaved: bool | None = Field(description="Whether it did what its role says; none if no role.")
+    behaved: bool | None = Field(
+        None,
+        description="Whether it did what its role says; none if no role, or nothing was proven.",
+    )
     estimate: Estimate | None = Field(None, description="Its value, if single-valued.")
     draws: int | None = Field(None, description="Number of draws, if random.")
     draws_inside: int | None = Field(None, description="Draws inside the accepted region.")
@@ -86,3 +90,7 @@ class Verdict(Record):
     claims: tuple[ClaimVerdict, ...] = Field(description="Bars, then claims, as registered.")
     abstained: dict[str, str] = Field(description="Reasons of the bars that abstain.")
     dropped_controls: dict[str, str] = Field(description="Default controls left out, and why.")
+
+    def canonical(self) -> bytes:
+        """The bytes of `verdict.json`; absent optional fields are left out."""
+        return canonical(self.model_dump(mode="json", exclude_none=True))

@@ -13,9 +13,11 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from harness.corpora.block import Block, SampleRange
 from harness.corpora.dyck3 import Dyck3
+from harness.runners.blocks import rows, to_torch
 from harness.runners.trainer import make_trainer, set_threads
 from harness.streams import torch_seed
-from harness.subjects.dyck import DyckConfig, DyckTransformer, initialise
+from harness.subjects.dyck import DyckTransformer, initialise
+from harness.subjects.dyck_config import DyckConfig
 from harness.subjects.recipe import Recipe
 
 _CHUNK_BATCHES = 128  # the corpus is drawn this many batches at a time
@@ -35,26 +37,6 @@ class BatchStream(IterableDataset[Block]):
             chunk = to_torch(corpus.sample(SampleRange("train", start, stop)))
             for at in range(0, stop - start, size):
                 yield rows(chunk, at, at + size)
-
-
-def to_torch(block: Block) -> Block:
-    """The same block with torch tensors in place of NumPy arrays (memory is shared)."""
-    return Block(
-        ids=torch.from_numpy(block.ids),
-        mask=torch.from_numpy(block.mask),
-        sample_ids=torch.from_numpy(block.sample_ids),
-        targets={head: torch.from_numpy(values) for head, values in block.targets.items()},
-    )
-
-
-def rows(block: Block, start: int, stop: int) -> Block:
-    """Samples `start` to `stop` of a block."""
-    return Block(
-        ids=block.ids[start:stop],
-        mask=block.mask[start:stop],
-        sample_ids=block.sample_ids[start:stop],
-        targets={head: values[start:stop] for head, values in block.targets.items()},
-    )
 
 
 def task_loss(logits: Mapping[str, Tensor], block: Block) -> Tensor:

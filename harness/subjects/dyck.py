@@ -3,35 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Literal
+from collections.abc import Mapping
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from prereg.record import Record
-
-Tap = Callable[[str, Tensor], Tensor]
-"""Called with a site or component id and its tensor; returns the tensor that flows on."""
-
-
-class DyckConfig(Record):
-    """Shape of a Dyck transformer; the defaults are the shipped 104,448-parameter model."""
-
-    architecture: Literal["dyck"] = "dyck"
-    n_layers: int = Field(2, ge=1, le=64, description="Number of blocks.")
-    d_model: int = Field(64, ge=8, le=4096, description="Width of the residual stream.")
-    n_heads: int = Field(4, ge=1, le=64, description="Attention heads a block.")
-    d_head: int = Field(16, ge=1, le=512, description="Width of one attention head.")
-    d_mlp: int = Field(256, ge=1, le=16384, description="Hidden ReLU neurons a block.")
-    n_positions: int = Field(64, ge=2, le=4096, description="Longest sequence.")
-    vocabulary: int = Field(40, ge=9, le=4096, description="Number of token ids.")
-    heads: dict[str, int] = Field(
-        {"copy": 40, "depth": 9, "valid": 2}, description="Output heads and their class counts."
-    )
-    norm_eps: float = Field(1e-5, gt=0, description="Added to the mean square in every RMSNorm.")
+from harness.subjects.dyck_config import DyckConfig
+from harness.subjects.tap import Tap
 
 
 def position_code(config: DyckConfig) -> Tensor:
@@ -83,14 +62,19 @@ class Attention(nn.Module):
         q, k, v = (x @ flat).view(batch, time, 3, heads, d_head).permute(2, 0, 3, 1, 4)
         z = functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=d_head**-0.5)
         z = z.transpose(1, 2)  # [b, t, head, d_head]
-        if tap is None:
-            return z.reshape(batch, time, heads * d_head) @ self.W_O.reshape(-1, width)
-        z = tap(f"blocks.{block}.attn.hook_z", z)
-        per_head = [
-            tap(f"blocks.{block}.attn.head.{head}", z[:, :, head] @ self.W_O[head])
-            for head in range(heads)
-        ]
-        return torch.stack(per_head).sum(0)
+        if tap is not None:
+            z = tap(f"blocks.{block}.attn.hook_z", z)
+        out = z.reshape(batch, time, heads * d_head) @ self.W_O.reshape(-1, width)
+        return out if tap is None else self._edit_heads(out, z=z, block=block, tap=tap)
+
+    def _edit_heads(self, out: Tensor, *, z: Tensor, block: int, tap: Tap) -> Tensor:
+        """`out` with each tapped head's share replaced; untouched heads leave it bit for bit."""
+        for head in range(len(self.W_O)):
+            name = f"blocks.{block}.attn.head.{head}"
+            if tap.wants(name):
+                share = z[:, :, head] @ self.W_O[head]
+                out = out + (tap(name, share) - share)
+        return out
 
 
 class MLP(nn.Module):

@@ -1,0 +1,178 @@
+"""The verbs around the hypothesis file: new, check, register, amend, log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli.options import Home, HypothesisFile, Json
+from harness.cli.output import emit, table
+
+if TYPE_CHECKING:
+    from harness.resolve import Prepared
+    from prereg.chain import Entry
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the verbs."""
+    app.command()(new)
+    app.command()(check)
+    app.command()(register)
+    app.command()(amend)
+    app.command()(log)
+
+
+def new(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="See `prebench suites`.")],
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Hypothesis file of the suite; default: its own."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print a commented hypothesis file, ready to edit."""
+    from harness.suite import suite as find
+    from prereg.errors import InputError
+    from prereg.near import nearest
+
+    files = find(suite).hypotheses
+    wanted = name or suite
+    if wanted not in files:
+        raise InputError(
+            f"no hypothesis file {wanted!r} in suite {suite}",
+            expected=f"one of {', '.join(files)}",
+            fix=nearest(wanted, files),
+            code="suite.unknown-hypothesis",
+        )
+    text = files[wanted].read_text(encoding="utf-8")
+    emit({"suite": suite, "name": wanted, "text": text}, as_json=as_json, text=text.rstrip)
+
+
+def check(file: HypothesisFile, as_json: Json = False) -> None:
+    """Look everything up and say what could be decided; nothing is frozen."""
+    from harness.outlook import outlook
+
+    prepared, _ = _prepare(file)
+    found = outlook(prepared)
+
+    def text() -> str:
+        claim = prepared.registration.claim
+        lines = [
+            f"{claim.title}",
+            f"would freeze to {found.id[:12]}",
+            table(
+                [
+                    (name, judged.statistic, judged.kind, judged.region, found.members[name])
+                    for name, judged in claim.judged().items()
+                ],
+                header=("judged", "statistic", "kind", "accepted region", "members"),
+            ),
+            *(f"bar {name} abstains: {reason}" for name, reason in claim.abstained().items()),
+            f"{found.family} primary members, each with an interval at {found.member_level:.4%}; "
+            f"{found.blocks} evaluation blocks",
+            f"controls: {', '.join(found.controls)} (random ones: {found.draws} draws)",
+            *(f"warning: {warning}" for warning in found.warnings),
+        ]
+        return "\n".join(lines)
+
+    emit({"check": "ok", **found.plain()}, as_json=as_json, text=text)
+
+
+def register(file: HypothesisFile, workspace: Home = None, as_json: Json = False) -> None:
+    """Freeze a hypothesis file: canonical bytes, sha256, an entry in the ledger."""
+    from harness.outlook import outlook
+    from prereg.workspace import Workspace
+
+    home = Workspace.at(workspace)
+    prepared, source = _prepare(file)
+    outlook(prepared)
+    identifier = prepared.registration.id
+    fresh = home.register(prepared.registration, source, suffix=_suffix(file))
+    state = "registered" if fresh else "was registered before, unchanged"
+    emit(
+        {"id": identifier, "new": fresh, "head": home.ledger.head()},
+        as_json=as_json,
+        text=lambda: f"{identifier[:12]} {state}\nid {identifier}",
+    )
+
+
+def amend(
+    registration: Annotated[str, typer.Argument(metavar="ID", help="The registration to amend.")],
+    file: HypothesisFile,
+    reason: Annotated[str, typer.Option("--reason", help="Why; it stands in every report.")],
+    workspace: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Register a linked successor; the old registration stays."""
+    from harness.outlook import outlook
+    from prereg.workspace import Workspace
+
+    home = Workspace.at(workspace)
+    old = home.resolve(registration).registration
+    prepared, source = _prepare(file)
+    outlook(prepared)
+    identifier = prepared.registration.id
+    fresh = home.amend(old, prepared.registration, source, suffix=_suffix(file), reason=reason)
+    emit(
+        {"id": identifier, "supersedes": old, "new": fresh, "head": home.ledger.head()},
+        as_json=as_json,
+        text=lambda: f"{identifier[:12]} amends {old[:12]}: {reason}\nid {identifier}",
+    )
+
+
+def log(workspace: Home = None, as_json: Json = False) -> None:
+    """List registrations, attempts, verdicts, amendments and publications, in order."""
+    from prereg.workspace import Workspace
+
+    home = Workspace.at(workspace)
+    entries = home.ledger.entries()
+    killed = [
+        {"registration": state.registration, "attempt": state.number}
+        for one in entries
+        if one.event == "registered"
+        for state in home.attempts(str(one.body["registration"]))
+        if state.state == "aborted"
+    ]
+
+    def text() -> str:
+        lines = [table([(e.seq, e.at, e.event, *_what(e)) for e in entries])]
+        lines += [f"aborted: {k['registration'][:12]}/{k['attempt']}" for k in killed]
+        return "\n".join(line for line in lines if line) or f"nothing registered in {home.root}"
+
+    emit(
+        {
+            "workspace": str(home.root),
+            "head": home.ledger.head(),
+            "entries": [entry.model_dump(mode="json") for entry in entries],
+            "aborted": killed,
+        },
+        as_json=as_json,
+        text=text,
+    )
+
+
+def _prepare(file: Path) -> tuple[Prepared, bytes]:
+    from harness.resolve import prepare
+    from prereg.hypothesis import read_hypothesis
+
+    hypothesis, source = read_hypothesis(file)
+    return prepare(hypothesis), source
+
+
+def _suffix(file: Path) -> str:
+    return "json" if file.suffix.lower() == ".json" else "yaml"
+
+
+def _what(entry: Entry) -> tuple[str, str]:
+    """Which registration or attempt an entry is about, and its most telling fact."""
+    body: dict[str, Any] = entry.body
+    about = str(body.get("registration", ""))[:12]
+    if "attempt" in body:
+        about += f"/{body['attempt']}"
+    for fact in ("reason", "code", "verdict", "manifest", "evidence"):
+        if fact in body:
+            value = str(body[fact])
+            return about, f"{fact} {value[:12] if fact in ('verdict', 'manifest', 'evidence') else value}"
+    return about, ""

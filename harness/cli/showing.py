@@ -1,0 +1,127 @@
+"""The verbs that show what there is: suites and models."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli.options import Json
+from harness.cli.output import emit, table
+
+if TYPE_CHECKING:
+    from harness.suite import Suite
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the verbs."""
+    app.command()(suites)
+    app.command()(models)
+
+
+def suites(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="One suite, in full.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List suites: statistics with definition and unit, controls, hypothesis files."""
+    from harness.suite import suite, suites
+
+    chosen = [suite(name)] if name else list(suites().values())
+    emit(
+        {"suites": [_suite(one) for one in chosen]},
+        as_json=as_json,
+        text=lambda: "\n\n".join(_suite_text(one, whole=name is not None) for one in chosen),
+    )
+
+
+def models(
+    reference: Annotated[
+        str | None,
+        typer.Argument(metavar="[REF]", help="zoo:NAME or path:FOLDER; default: list the zoo."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the shipped models, or show what an adapter sees in one."""
+    from harness.subjects.reference import locate, zoo
+
+    if reference is None:
+        cards = {name: _card(folder) for name, folder in zoo().items()}
+        emit(
+            {"models": [{"reference": f"zoo:{name}", **card} for name, card in cards.items()]},
+            as_json=as_json,
+            text=lambda: table(
+                [
+                    (f"zoo:{name}", card["weights"][:12], f"{card['sequences']:,}", _accuracy(card))
+                    for name, card in cards.items()
+                ],
+                header=("model", "weights", "training sequences", "accuracy on fresh sequences"),
+            ),
+        )
+        return
+    found = locate(reference)
+    architecture = found.architecture
+    seen: dict[str, Any] = {
+        "reference": reference,
+        "architecture": architecture.name,
+        "weights": found.resolved.weights,
+        "parameters": sum(_size(shape) for shape in architecture.shapes.values()),
+        "heads": architecture.heads,
+        "sites": architecture.sites,
+        "components": list(architecture.components),
+        "residual_group": architecture.family.residual_group.model_dump(),
+    }
+
+    def text() -> str:
+        group = architecture.family.residual_group
+        return "\n".join(
+            (
+                f"{reference}: {architecture.name}, {seen['parameters']:,} numbers",
+                f"weights {found.resolved.weights}",
+                f"output heads: {', '.join(f'{h} ({n})' for h, n in architecture.heads.items())}",
+                f"residual gauge group: {group.folded} with gains folded, else {group.unfolded}",
+                table(list(architecture.sites.items()), header=("site", "width")),
+                f"components: {', '.join(architecture.components)}",
+            )
+        )
+
+    emit(seen, as_json=as_json, text=text)
+
+
+def _suite(suite: Suite) -> dict[str, Any]:
+    return {
+        "name": suite.name,
+        "version": suite.version,
+        "title": suite.title,
+        "statistics": [entry.model_dump(mode="json", exclude_none=True) for entry in suite.catalogue],
+        "controls": [control.model_dump(mode="json") for control in suite.controls],
+        "plan": suite.plan.model_json_schema(),
+        "hypotheses": list(suite.hypotheses),
+    }
+
+
+def _suite_text(suite: Suite, *, whole: bool) -> str:
+    rows = [(entry.id, entry.unit, entry.title) for entry in suite.catalogue]
+    lines = [f"{suite.name} (version {suite.version}): {suite.title}", table(rows)]
+    if whole:
+        lines += [f"{entry.id} [{entry.unit}]\n  {entry.formula}" for entry in suite.catalogue]
+        lines.append(table([(c.name, c.by) for c in suite.controls], header=("control", "by")))
+    lines.append(f"hypothesis files: {', '.join(suite.hypotheses)}  (prebench new {suite.name} NAME)")
+    return "\n".join(lines)
+
+
+def _card(folder: Any) -> dict[str, Any]:
+    card: dict[str, Any] = json.loads((folder / "card.json").read_bytes())
+    return card
+
+
+def _accuracy(card: dict[str, Any]) -> str:
+    return ", ".join(f"{head} {share:.2%}" for head, share in card["accuracy"].items())
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    from math import prod
+
+    return prod(shape)

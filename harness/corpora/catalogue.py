@@ -1,0 +1,47 @@
+"""The corpora that a registration can name."""
+
+from __future__ import annotations
+
+from harness.corpora.block import SPLIT_STRIDE, SPLITS, SampleRange
+from harness.corpora.dyck3 import DRAWS, Dyck3
+from prereg.errors import InputError
+from prereg.near import nearest
+from prereg.registration import CorpusChoice
+
+
+def corpus(choice: CorpusChoice) -> Dyck3:
+    """The corpus that a registration names.
+
+    Raises:
+        InputError: unknown name, draw or split.
+    """
+    if choice.name != "dyck3":
+        raise _unknown("corpus", choice.name, ("dyck3",))
+    for split in choice.splits:
+        if split not in SPLITS or split == "train":
+            raise _unknown("split", split, tuple(name for name in SPLITS if name != "train"))
+    for draw in DRAWS:
+        if draw == choice.draw:
+            return Dyck3(choice.seed, draw)
+    raise _unknown("draw of dyck3", choice.draw, DRAWS)
+
+
+def ranges(choice: CorpusChoice) -> dict[str, SampleRange]:
+    """The registered sample range of every split."""
+    if any(2 * size > SPLIT_STRIDE for size in choice.splits.values()):
+        raise InputError(
+            f"splits of {max(choice.splits.values())} samples",
+            expected=f"at most {SPLIT_STRIDE // 2} samples in a split",
+            fix="register fewer samples",
+            code="corpus.too-large",
+        )
+    return {split: SampleRange(split, 0, size) for split, size in choice.splits.items()}
+
+
+def _unknown(what: str, found: str, known: tuple[str, ...]) -> InputError:
+    return InputError(
+        f"no {what} {found!r}",
+        expected=f"one of {', '.join(known)}",
+        fix=nearest(found, known),
+        code="corpus.unknown",
+    )

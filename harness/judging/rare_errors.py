@@ -1,0 +1,79 @@
+"""The mean of a loss whose rare large errors may not have been seen (bar B).
+
+A sequence s has n_s positions and the loss sum S_s (KL summed over its positions and averaged over
+heads); it *exceeds* when S_s / n_s > tau. Per block the evidence holds
+
+    body, tail        sum of S_s over sequences that do not exceed, that do
+    positions         sum of n_s                 sequences   number of sequences
+    exceeding         number that exceed         largest     largest S_s among those (0 if none)
+    shortest          smallest n_s
+
+The mean over positions weighs sequences by length. With nbar = sum n_s / sum 1, held fixed, and
+Y_s = S_s / nbar, it is the plain mean of Y over sequences:
+
+    sum S_s / sum n_s = mean_s Y_s = mean_s Y_s [not exceeding] + P(exceeding) E[Y_s | exceeding].
+
+The first term is the ratio body / positions and gets a jackknife-t interval. For the second,
+sequences are drawn independently, so Clopper-Pearson limits hold for P(exceeding); an exceeding
+sequence has S_s <= largest seen, or, where the largest has not been seen yet, is granted c nats a
+position, so E[Y | exceeding] <= max(c, largest / nbar); and S_s > tau n_s >= tau shortest, so
+E[Y | exceeding] >= tau shortest / nbar. Hence
+
+    high = high(body / positions) + CP_upper(exceeding, sequences) max(c, largest / nbar)
+    low  = low(body / positions)  + CP_lower(exceeding, sequences) tau shortest / nbar,
+
+where each side's error (1 - level) / 2 is split in halves between the two terms. Without any
+exceeding sequence the second term of `high` is c (1 - ((1 - level) / 4)^(1 / sequences)), about
+c ln(4 / (1 - level)) / sequences: what was never seen still costs that much, also where every
+observed loss is exactly 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from harness.judging.jackknife import Array, Bounds
+from harness.judging.quantiles import binomial_lower, binomial_upper
+from prereg.errors import InputError
+
+
+def tail_bounds(
+    columns: Mapping[str, Array], *, tau: float, ceiling: float, level: float
+) -> Bounds:
+    """Limits of P(exceeding) E[Y | exceeding], each missed with chance <= (1 - level) / 4.
+
+    Args:
+        columns: as listed in this module.  # each [..., blocks]
+        tau: mean loss above which a sequence exceeds, in nats.
+        ceiling: c, granted to an exceeding sequence that was not seen, in nats a position.
+        level: coverage of the whole interval.
+    """
+    sequences = columns["sequences"].sum(axis=-1)
+    exceeding = columns["exceeding"].sum(axis=-1)
+    positions = columns["positions"].sum(axis=-1) / sequences
+    error = (1.0 - level) / 4.0
+    most = np.maximum(ceiling, columns["largest"].max(axis=-1) / positions)
+    least = tau * columns["shortest"].min(axis=-1) / positions
+    return Bounds(
+        low=binomial_lower(exceeding, sequences, error=error) * least,
+        high=binomial_upper(exceeding, sequences, error=error) * most,
+    )
+
+
+def constants(parameters: Mapping[str, float]) -> tuple[float, float]:
+    """tau and c of a registration.
+
+    Raises:
+        InputError: if one was not frozen, or is not positive.
+    """
+    tau, ceiling = parameters.get("tau", 0.0), parameters.get("c", 0.0)
+    if tau <= 0.0 or ceiling <= 0.0:
+        raise InputError(
+            f"the parameters {dict(parameters)} of a `rare_mean` statistic",
+            expected="positive `tau` and `c`, in nats",
+            fix="freeze both in the plan, for example kl_tail: {tau: 0.1, c: 2.0}",
+            code="judging.kl-tail",
+        )
+    return tau, ceiling

@@ -1,0 +1,359 @@
+"""From a hypothesis to a registration: everything it names is looked up, nothing is written.
+
+No torch: models are read as files, for their shape and digest only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from harness.code_version import code_version, library_versions
+from harness.corpora.catalogue import corpus, ranges
+from harness.data import as_json
+from harness.judging.verdict import JUDGE_VERSION
+from harness.subjects.architecture import RESIDUAL
+from harness.subjects.reference import Located, locate
+from harness.suite import Plan, Suite, suite
+from prereg.errors import InputError
+from prereg.near import nearest
+from prereg.registration import Bar, Claim, ControlChanges, Hypothesis, Registration
+from prereg.resolved import (
+    ControlSpec,
+    Resolved,
+    ResolvedCorpus,
+    ResolvedSubjects,
+    ResolvedSuite,
+    StatisticSpec,
+)
+
+BAR_FAMILIES = {
+    "B": "bar.behavioural.",
+    "P": "bar.parametric.",
+    "C": "bar.causal.",
+    "Pr": "bar.predictive.",
+}
+"""Which statistics a bar may be judged by."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A registration with what measuring it needs."""
+
+    registration: Registration
+    suite: Suite
+    plan: Plan
+    reference: Located
+    others: Mapping[str, Located]
+
+
+def prepare(hypothesis: Hypothesis) -> Prepared:
+    """Looks up all that a hypothesis names.
+
+    Raises:
+        InputError: something does not exist, does not fit, or could never be decided.
+    """
+    chosen = _suite(hypothesis)
+    plan = _plan(hypothesis, chosen)
+    drawn = corpus(hypothesis.corpus)
+    sizes = ranges(hypothesis.corpus)
+    missing = [split for split in chosen.required_splits if split not in sizes]
+    if missing:
+        raise InputError(
+            f"corpus.splits without {', '.join(missing)}",
+            expected=f"the splits that suite {chosen.name} reads",
+            fix=f"add `{missing[0]}: 2048` under corpus.splits",
+            code="registration.missing-split",
+        )
+    reference = locate(hypothesis.subjects.reference)
+    others = {label: locate(ref) for label, ref in hypothesis.subjects.others.items()}
+    _check_pairs(hypothesis, reference, others)
+    _check_sites(plan, reference)
+    statistics = _statistics(hypothesis, chosen, plan)
+    resolved = Resolved(
+        subjects=ResolvedSubjects(
+            reference=reference.resolved,
+            others={label: other.resolved for label, other in others.items()},
+        ),
+        corpus=ResolvedCorpus(digest=drawn.digest(tuple(sizes[split] for split in sorted(sizes)))),
+        code=code_version(),
+        suite=ResolvedSuite(
+            name=chosen.name,
+            version=chosen.version,
+            controls=_controls(hypothesis, chosen, statistics),
+            draws=plan.draws,
+            figures=chosen.figures,
+        ),
+        statistics=statistics,
+        sites=plan.all_sites,
+        judge=JUDGE_VERSION,
+        environment=library_versions() if hypothesis.environment == "pinned" else {},
+    )
+    registration = Registration(claim=_filled(hypothesis, plan), resolved=resolved)
+    return Prepared(registration, chosen, plan, reference, others)
+
+
+def differences(frozen: Resolved, now: Resolved) -> tuple[str, ...]:
+    """What of a frozen registration would be resolved otherwise today, one line each."""
+    before, after = (r.model_dump(mode="json", exclude_none=True) for r in (frozen, now))
+    return tuple(_walk("", before, after))
+
+
+def _walk(path: str, before: Any, after: Any) -> list[str]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        return [
+            line
+            for key in sorted(before.keys() | after.keys())
+            for line in _walk(f"{path}.{key}" if path else key, before.get(key), after.get(key))
+        ]
+    return [] if before == after else [f"{path}: {before} was frozen, {after} is here now"]
+
+
+def _suite(hypothesis: Hypothesis) -> Suite:
+    chosen = suite(hypothesis.suite.name)
+    if hypothesis.suite.version != chosen.version:
+        raise InputError(
+            f"version {hypothesis.suite.version} of suite {chosen.name}",
+            expected=f"the installed version {chosen.version}",
+            fix="install the prebench that has it, or adapt the file to the installed version",
+            code="suite.version",
+        )
+    if hypothesis.subjects.mode not in chosen.modes:
+        raise InputError(
+            f"subjects.mode {hypothesis.subjects.mode!r}",
+            expected=f"a mode of suite {chosen.name}: {', '.join(chosen.modes)}",
+            fix="name the other models under subjects.others",
+            code="registration.mode",
+        )
+    return chosen
+
+
+def _plan(hypothesis: Hypothesis, chosen: Suite) -> Plan:
+    try:
+        return chosen.plan.model_validate_json(as_json(hypothesis.plan))
+    except ValidationError as error:
+        problems = []
+        for entry in error.errors():
+            place = ".".join(("plan", *(str(part) for part in entry["loc"])))
+            hint = ""
+            if entry["type"] == "extra_forbidden":
+                hint = f" ({nearest(str(entry['loc'][-1]), chosen.plan.model_fields)})"
+            problems.append(f"{place}: {entry['msg']}, found {entry['input']!r}{hint}")
+        raise InputError(
+            "; ".join(problems),
+            expected=f"the plan of suite {chosen.name}",
+            fix=f"compare with `prebench new {chosen.name}`",
+            code="registration.bad-plan",
+        ) from error
+
+
+def _filled(hypothesis: Hypothesis, plan: Plan) -> Hypothesis:
+    """The hypothesis with the plan's defaults written out: nothing judged is left to a default."""
+    return hypothesis.model_copy(update={"plan": plan.model_dump(mode="json")})
+
+
+def _check_pairs(
+    hypothesis: Hypothesis, reference: Located, others: Mapping[str, Located]
+) -> None:
+    seen = {reference.resolved.weights: f"reference ({reference.resolved.written})"}
+    for label, other in others.items():
+        digest = other.resolved.weights
+        if digest in seen:
+            raise InputError(
+                f"subjects.others.{label} has the same weights as {seen[digest]}",
+                expected="different models (the controls make their own copies)",
+                fix="name another model, or leave this one out",
+                code="subject.same-weights",
+            )
+        seen[digest] = f"others.{label} ({other.resolved.written})"
+        mine, theirs = reference.architecture, other.architecture
+        for what, a, b in (
+            ("architecture", mine.name, theirs.name),
+            ("width", mine.size(RESIDUAL), theirs.size(RESIDUAL)),
+            ("sites", list(mine.sites), list(theirs.sites)),
+            ("output heads", mine.heads, theirs.heads),
+        ):
+            if a != b:
+                raise InputError(
+                    f"subjects.others.{label} has {what} {b}",
+                    expected=f"the reference's {what}: {a}",
+                    fix="compare models of one shape",
+                    code="subject.other-shape",
+                )
+        _check_shared_io(hypothesis.subjects.shared_io, label, reference, other)
+
+
+def _check_shared_io(wanted: str, label: str, reference: Located, other: Located) -> None:
+    names = reference.architecture.shared_io
+    shared = all(reference.tensors[n].data == other.tensors[n].data for n in names)
+    if wanted != "unchecked" and shared != (wanted == "required"):
+        raise InputError(
+            f"subjects.shared_io is {wanted}, and the reference and others.{label} "
+            + ("share" if shared else "do not share")
+            + " their input and output weights bit for bit",
+            expected="weights as registered",
+            fix="correct shared_io, or name another pair",
+            code="subject.shared-io",
+        )
+
+
+def _check_sites(plan: Plan, reference: Located) -> None:
+    widths = reference.architecture.sites
+    residual = reference.architecture.size(RESIDUAL)
+    for site in plan.all_sites:
+        if site not in widths:
+            raise InputError(
+                f"no site {site!r} in a {reference.architecture.name} model",
+                expected=f"a site that `prebench models {reference.resolved.written}` lists",
+                fix=nearest(site, widths),
+                code="registration.unknown-site",
+            )
+        if not site.split(".")[-1].startswith(("hook_resid", "hook_embed")):
+            raise InputError(
+                f"the site {site!r} of width {widths[site]}",
+                expected=f"a state of the residual stream (width {residual})",
+                fix="use a hook_resid_pre, hook_resid_mid or hook_resid_post site",
+                code="registration.not-residual",
+            )
+
+
+def _statistics(
+    hypothesis: Hypothesis, chosen: Suite, plan: Plan
+) -> dict[str, StatisticSpec]:
+    """Every statistic of the suite, with frozen parameters; claims are checked against them."""
+    for name, judged in hypothesis.judged().items():
+        place = f"bars.{name}" if isinstance(judged, Bar) else f"claim {name!r}"
+        _check_claim(place, name, judged, hypothesis=hypothesis, chosen=chosen, plan=plan)
+    primary = [j for j in hypothesis.judged().values() if isinstance(j, Bar) or j.role == "primary"]
+    if not primary:
+        raise InputError(
+            "all bars abstain and no claim is primary",
+            expected="at least one judged bar or primary claim",
+            fix="give a bar a threshold, or make a claim `role: primary`",
+            code="registration.nothing-judged",
+        )
+    return {
+        entry.id: entry.model_copy(update={"parameters": dict(plan.parameters(entry.id))})
+        for entry in chosen.catalogue
+    }
+
+
+def _check_claim(
+    place: str,
+    name: str,
+    judged: Bar | Claim,
+    *,
+    hypothesis: Hypothesis,
+    chosen: Suite,
+    plan: Plan,
+) -> None:
+    if judged.statistic not in chosen.statistics:
+        raise InputError(
+            f"{place}: no statistic {judged.statistic!r} in suite {chosen.name}",
+            expected=f"a statistic that `prebench suites {chosen.name}` lists",
+            fix=f"{nearest(judged.statistic, chosen.statistics)}"
+            + (" Or let the bar abstain, with a reason." if isinstance(judged, Bar) else ""),
+            code="registration.unknown-statistic",
+        )
+    spec = chosen.statistics[judged.statistic]
+    if isinstance(judged, Bar) and not judged.statistic.startswith(BAR_FAMILIES[name]):
+        raise InputError(
+            f"{place}: the statistic {judged.statistic}",
+            expected=f"a statistic of the family {BAR_FAMILIES[name]}*",
+            fix="use it in a claim, or let the bar abstain with a reason",
+            code="registration.wrong-bar",
+        )
+    _check_range(place, judged, spec=spec, hypothesis=hypothesis, plan=plan)
+    if judged.kind not in spec.roles:
+        raise InputError(
+            f"{place}: kind {judged.kind!r}",
+            expected=f"a direction in which {spec.id} has controls: {', '.join(spec.roles)}",
+            fix="state the claim in that direction",
+            code="registration.no-roles",
+        )
+    low = -float("inf") if spec.lower is None else spec.lower
+    high = float("inf") if spec.upper is None else spec.upper
+    region = judged.region
+    if region.upper <= low or region.lower >= high or (region.lower < low and region.upper > high):
+        raise InputError(
+            f"{place}: the accepted region {region}",
+            expected=f"a region that {spec.id} can both reach and miss (it lies in "
+            f"[{low:g}, {high:g}])",
+            fix="choose a threshold inside that range",
+            code="registration.unreachable",
+        )
+
+
+def _check_range(
+    place: str,
+    judged: Bar | Claim,
+    *,
+    spec: StatisticSpec,
+    hypothesis: Hypothesis,
+    plan: Plan,
+) -> None:
+    """Arm, sites and pairs that a claim names."""
+    known: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
+        ("over.pairs", judged.over.pairs, tuple(hypothesis.subjects.others)),
+        ("over.sites", judged.over.sites, plan.all_sites),
+        ("arm", "all" if judged.arm is None else (judged.arm,), spec.arms),
+    )
+    for what, named, choices in known:
+        for item in () if named == "all" else named:
+            if item not in choices:
+                raise InputError(
+                    f"{place}: {what} names {item!r}",
+                    expected=f"one of {', '.join(choices) or 'none'}",
+                    fix=nearest(item, choices),
+                    code="registration.unknown-member",
+                )
+        if named != "all" and (not named or len(set(named)) != len(named)):
+            raise InputError(
+                f"{place}: {what} is empty or names something twice",
+                expected="each member once, or `all`",
+                fix=f"correct {what}, or leave it out",
+                code="registration.bad-range",
+            )
+    if spec.arms and judged.arm is None:
+        raise InputError(
+            f"{place}: no arm",
+            expected=f"one of {', '.join(spec.arms)}",
+            fix="add `arm: ...`",
+            code="registration.no-arm",
+        )
+    if not spec.per_site and judged.over.sites != "all":
+        raise InputError(
+            f"{place}: over.sites, for a statistic without sites",
+            expected=f"{spec.id} to range over pairs alone",
+            fix="leave over.sites out",
+            code="registration.no-sites",
+        )
+
+
+def _controls(
+    hypothesis: Hypothesis, chosen: Suite, statistics: Mapping[str, StatisticSpec]
+) -> tuple[ControlSpec, ...]:
+    """The controls that have a role for some judged statistic, as the registration changes them."""
+    by_name = {control.name: control for control in chosen.controls}
+    changes = (
+        ControlChanges() if isinstance(hypothesis.controls, str) else hypothesis.controls
+    )
+    for name in (*changes.add, *(dropped.control for dropped in changes.drop)):
+        if name not in by_name:
+            raise InputError(
+                f"no control {name!r} in suite {chosen.name}",
+                expected=f"one of {', '.join(by_name)}",
+                fix=nearest(name, by_name),
+                code="registration.unknown-control",
+            )
+    used = {
+        control
+        for judged in hypothesis.judged().values()
+        for control, role in statistics[judged.statistic].roles[judged.kind].items()
+        if role != "not-applicable"
+    }
+    kept = (used | set(changes.add)) - {dropped.control for dropped in changes.drop}
+    return tuple(control for control in chosen.controls if control.name in kept)

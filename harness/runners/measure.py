@@ -1,0 +1,172 @@
+"""Measuring passes: one `Trainer.test` over the blocks of a range, feeding meters.
+
+A meter is a torchmetrics.Metric whose states are fp64 sums over tokens, reduced over ranks by
+addition; what the meters of a pass have in common (the forward passes) is computed once a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pytorch_lightning import LightningModule
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from torchmetrics import Metric
+
+from harness.case import Case, Pairing
+from harness.corpora.block import SampleRange
+from harness.runners.blocks import Batch, BlockStream, Corpus
+from harness.runners.trainer import make_trainer
+from harness.streams import generator
+from harness.subjects.subject import Out, Subject
+
+
+class View:
+    """What cases see of one batch; forward passes and pairings are shared between them."""
+
+    def __init__(self, batch: Batch, *, capture: Sequence[str], first_block: int) -> None:
+        self.block = batch.block
+        self.sample_slots = batch.slots
+        self.slots = batch.slots[:, None].expand_as(self.block.mask)[self.block.mask]
+        self._capture = tuple(capture)
+        self._first_block = first_block
+        self._outs: dict[int, Out] = {}
+        self._states: dict[tuple[int, str], Tensor] = {}
+        self._orders: dict[Pairing, Tensor] = {}
+
+    def out(self, subject: Subject) -> Out:
+        """The subject's forward pass over the batch."""
+        key = id(subject)
+        if key not in self._outs:
+            device = self.block.ids.device
+            self._outs[key] = subject.to(device).forward(self.block, capture=self._capture)
+        return self._outs[key]
+
+    def states(self, case: Case, site: str) -> tuple[Tensor, Tensor]:
+        """States of the other model and of the reference, [tokens, d] fp64, paired as the case says.
+
+        Only non-padding tokens; token i belongs to block `slots[i]`.
+        """
+        other = self._raw(case.other, site)
+        if site in case.activations.offset:
+            other = other + case.activations.offset[site].to(other)
+        if case.pairing.kind == "shuffled":
+            other = other[self._order(case.pairing)]
+        return other, self._raw(case.reference, site)
+
+    def _raw(self, subject: Subject, site: str) -> Tensor:
+        key = (id(subject), site)
+        if key not in self._states:
+            self._states[key] = self.out(subject).captured[site][self.block.mask].double()
+        return self._states[key]
+
+    def _order(self, pairing: Pairing) -> Tensor:
+        """A permutation of the batch's tokens that moves none to another block."""
+        if pairing not in self._orders:
+            order = torch.arange(len(self.slots))
+            for slot in self.slots.unique().tolist():
+                rng = generator(pairing.seed, "pairing", self._first_block + int(slot))
+                places = torch.nonzero(self.slots == slot).flatten()
+                order[places] = places[torch.from_numpy(rng.permutation(len(places)))]
+            self._orders[pairing] = order
+        return self._orders[pairing]
+
+
+class Meter(Metric):
+    """Base of the meters: `observe` adds one batch to the states."""
+
+    full_state_update = False
+
+    def update(self, view: View) -> None:
+        """Adds one batch."""
+        self.observe(view)
+
+    def observe(self, view: View) -> None:
+        """Adds one batch to the states."""
+        raise NotImplementedError
+
+    def compute(self) -> None:
+        """Meters are read through their states, once these are summed over ranks."""
+
+
+class BlockSums(Meter):
+    """Per-block sums, [blocks, columns]: 8 bytes a column and block, whatever the tokens."""
+
+    sums: Tensor
+
+    def __init__(self, *, blocks: int, columns: Sequence[str]) -> None:
+        super().__init__()
+        self.columns = tuple(columns)
+        zeros = torch.zeros(blocks, len(self.columns), dtype=torch.float64)
+        self.add_state("sums", default=zeros, dist_reduce_fx="sum")
+
+    def add(self, slots: Tensor, values: Tensor) -> None:
+        """Adds rows `values`, [n, columns], to the blocks `slots`, [n]."""
+        self.sums.index_add_(0, slots, values)
+
+    def by_column(self) -> dict[str, NDArray[np.float64]]:
+        """The sums as NumPy arrays, [blocks] each, by column."""
+        table = self.sums.cpu().numpy()
+        return {name: table[:, column] for column, name in enumerate(self.columns)}
+
+
+class MeasuringPass(LightningModule):
+    """Feeds every batch of a range to every meter."""
+
+    def __init__(
+        self,
+        meters: Sequence[Meter],
+        *,
+        corpus: Corpus,
+        samples: SampleRange,
+        block_size: int,
+        capture: Sequence[str],
+    ) -> None:
+        super().__init__()
+        self.meters = nn.ModuleList(meters)
+        self.corpus, self.samples = corpus, samples
+        self.block_size, self.capture = block_size, tuple(capture)
+
+    def test_dataloader(self) -> DataLoader[Batch]:
+        """This rank's batches."""
+        stream = BlockStream(
+            self.corpus,
+            self.samples,
+            size=self.block_size,
+            rank=self.trainer.global_rank,
+            world=self.trainer.world_size,
+        )
+        return DataLoader(stream, batch_size=None)
+
+    def test_step(self, batch: Batch, _: int) -> None:
+        """One batch through every meter."""
+        first_block = self.samples.base // self.block_size
+        view = View(batch, capture=self.capture, first_block=first_block)
+        for meter in self.meters:
+            meter.update(view)
+
+    def on_test_epoch_end(self) -> None:
+        """Sums the states over ranks, once."""
+        for meter in self.meters:
+            if self.trainer.world_size > 1:
+                meter.sync()
+
+
+def run_pass(
+    meters: Sequence[Meter],
+    *,
+    corpus: Corpus,
+    samples: SampleRange,
+    block_size: int,
+    capture: Sequence[str],
+    trainer_options: dict[str, Any],
+) -> None:
+    """Streams a range of samples through the meters; their states then hold the sums."""
+    module = MeasuringPass(
+        meters, corpus=corpus, samples=samples, block_size=block_size, capture=capture
+    )
+    make_trainer(**trainer_options).test(module, verbose=False)

@@ -1,0 +1,176 @@
+"""Architectures as data: tensors, axes, sites and foldable norms of one family (no torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from pydantic import Field
+
+from harness.data import as_json, load_yaml
+from prereg.errors import InputError
+from prereg.record import Record
+
+
+RESIDUAL = "residual"
+"""The space of the residual stream, in every family."""
+
+
+class ResidualGroup(Record):
+    """Which changes of basis of the residual stream leave the outputs alone."""
+
+    folded: str = Field(description="Group once the norm gains are folded away.")
+    unfolded: str = Field(description="Group with generic gains in place.")
+
+
+class Family(Record):
+    """One architecture file; names are patterns over {layer}, {head} and {output}."""
+
+    architecture: str = Field(description="Name of the family.")
+    spaces: dict[str, str] = Field(description="Config field that gives the size of each space.")
+    sites: dict[str, str] = Field(description="Site id and the space of its last axis.")
+    components: tuple[str, ...] = Field(description="Components whose output can be edited.")
+    tensors: dict[str, tuple[str, ...]] = Field(description="Tensor and the space of each axis.")
+    folds: dict[str, tuple[str, ...]] = Field(
+        description="Norm gain and the readers it folds into."
+    )
+    shared_io: tuple[str, ...] = Field(description="Input and output tensors of a shared-IO pair.")
+    residual_group: ResidualGroup = Field(description="Gauge group of the residual stream.")
+
+
+class Architecture:
+    """A family with the sizes of one model: its pattern names written out.
+
+    Args:
+        family: the family's data.
+        config: the model's `config.json`, with defaults filled in.
+    """
+
+    def __init__(self, family: Family, config: Mapping[str, Any]) -> None:
+        self.family = family
+        self.config = config
+        self._layers = range(int(config["n_layers"]))
+        self._heads = range(int(config["n_heads"]))
+        self._outputs = tuple(config["heads"])
+
+    @property
+    def name(self) -> str:
+        """Name of the family."""
+        return self.family.architecture
+
+    @property
+    def sites(self) -> dict[str, int]:
+        """Width of every site, by id, in order of flow."""
+        written = [
+            (name, self.size(space))
+            for pattern, space in self.family.sites.items()
+            for name, _ in self._expand(pattern)
+        ]
+        order = list(self.family.sites)
+        depth = {name: self._flow(name, order) for name, _ in written}
+        return dict(sorted(written, key=lambda item: depth[item[0]]))
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """Ids of the components whose output can be edited."""
+        return tuple(n for pattern in self.family.components for n, _ in self._expand(pattern))
+
+    @property
+    def heads(self) -> dict[str, int]:
+        """Class count of every output head."""
+        return {name: int(size) for name, size in self.config["heads"].items()}
+
+    @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        """Space of every axis of every tensor."""
+        return {
+            name: spaces
+            for pattern, spaces in self.family.tensors.items()
+            for name, _ in self._expand(pattern)
+        }
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of every tensor, from the axis table and the config."""
+        return {
+            name: tuple(
+                self.heads[binding["output"]] if space == "class" else self.size(space)
+                for space in spaces
+            )
+            for pattern, spaces in self.family.tensors.items()
+            for name, binding in self._expand(pattern)
+        }
+
+    @property
+    def folds(self) -> dict[str, tuple[str, ...]]:
+        """Readers into which each norm gain folds."""
+        return {
+            gain: tuple(
+                name for reader in readers for name, _ in self._expand(reader, fixed=binding)
+            )
+            for pattern, readers in self.family.folds.items()
+            for gain, binding in self._expand(pattern)
+        }
+
+    @property
+    def shared_io(self) -> tuple[str, ...]:
+        """Names of the input and output tensors."""
+        return tuple(n for pattern in self.family.shared_io for n, _ in self._expand(pattern))
+
+    def size(self, space: str) -> int:
+        """Dimension of a space."""
+        return int(self.config[self.family.spaces[space]])
+
+    def _flow(self, name: str, order: list[str]) -> tuple[int, int]:
+        """Position of a site along the forward pass: its block, then its place in the file."""
+        parts = name.split(".")
+        if parts[0] != "blocks":
+            return -1, order.index(name)
+        return int(parts[1]), order.index(".".join(("blocks", "{layer}", *parts[2:])))
+
+    def _expand(
+        self, pattern: str, *, fixed: Mapping[str, Any] | None = None
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every name that a pattern stands for, with what its variables are bound to."""
+        choices: dict[str, Any] = {
+            "layer": self._layers,
+            "head": self._heads,
+            "output": self._outputs,
+        }
+        bindings: list[dict[str, Any]] = [dict(fixed or {})]
+        for variable, values in choices.items():
+            if "{" + variable + "}" in pattern and variable not in (fixed or {}):
+                bindings = [{**b, variable: value} for b in bindings for value in values]
+        for binding in bindings:
+            yield pattern.format(**binding), binding
+
+
+@cache
+def families() -> dict[str, Family]:
+    """Every architecture family that ships, by name."""
+    folder = resources.files("harness.subjects.architectures")
+    found = [
+        Family.model_validate_json(as_json(load_yaml(entry)))
+        for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)
+        if entry.name.endswith(".yaml")
+    ]
+    return {family.architecture: family for family in found}
+
+
+def family(name: str) -> Family:
+    """The family of that name.
+
+    Raises:
+        InputError: where there is none.
+    """
+    known = families()
+    if name not in known:
+        raise InputError(
+            f"architecture {name!r}",
+            expected=f"one of {', '.join(sorted(known))}",
+            fix="use a model of a family that `prebench models` lists",
+            code="subject.unknown-architecture",
+        )
+    return known[name]

@@ -1,0 +1,95 @@
+"""The one interface to a model under test, and its implementation for the Dyck transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from harness.corpora.block import Block
+from harness.subjects.architecture import Architecture, family
+from harness.subjects.dyck import DyckTransformer, initialise
+from harness.subjects.dyck_config import DyckConfig
+from harness.subjects.tap import Edit, Tap
+
+
+class Out(NamedTuple):
+    """What a forward pass gives: logits {head: [b, t, classes]}, captured {site: [b, t, width]}."""
+
+    logits: Mapping[str, Tensor]
+    captured: Mapping[str, Tensor]
+
+
+class Subject(Protocol):
+    """A model under test. Subjects never change: another set of weights is another subject."""
+
+    @property
+    def architecture(self) -> Architecture:
+        """Sites, components, heads and axis table."""
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """Every tensor by name; the axes are in `architecture.axes`."""
+
+    def with_weights(self, weights: Mapping[str, Tensor]) -> Subject:
+        """A subject of the same shape with these weights, in their dtype."""
+
+    def fresh(self, *, generator: torch.Generator) -> Subject:
+        """A subject of the same shape, newly initialised (untrained)."""
+
+    def to(self, device: torch.device) -> Subject:
+        """The same subject on a device."""
+
+    def forward(
+        self, block: Block, *, capture: Sequence[str] = (), edits: Mapping[str, Edit] | None = None
+    ) -> Out:
+        """One forward pass; `edits` act at sites or component outputs, `capture` names sites."""
+
+
+class DyckSubject:
+    """A Dyck transformer as a subject.
+
+    Args:
+        config: its shape.
+        weights: every tensor of the axis table, all of one dtype.
+    """
+
+    def __init__(self, config: DyckConfig, weights: Mapping[str, Tensor]) -> None:
+        self.config = config
+        self.architecture = Architecture(family("dyck"), config.model_dump())
+        dtype = next(iter(weights.values())).dtype
+        self._model = DyckTransformer(config).to(dtype)
+        self._model.load_state_dict(dict(weights), strict=True)
+        self._model.requires_grad_(False).eval()
+
+    def weights(self) -> dict[str, Tensor]:
+        """Every tensor by name."""
+        return dict(self._model.state_dict())
+
+    def with_weights(self, weights: Mapping[str, Tensor]) -> DyckSubject:
+        """A subject of the same shape with these weights, in their dtype."""
+        return DyckSubject(self.config, weights)
+
+    def fresh(self, *, generator: torch.Generator) -> DyckSubject:
+        """A subject of the same shape, newly initialised (untrained)."""
+        model = DyckTransformer(self.config)
+        initialise(model, generator=generator)
+        dtype = self._model.embed.dtype
+        return DyckSubject(self.config, {n: w.to(dtype) for n, w in model.state_dict().items()})
+
+    def to(self, device: torch.device) -> DyckSubject:
+        """The same subject on a device."""
+        self._model.to(device)
+        return self
+
+    def forward(
+        self, block: Block, *, capture: Sequence[str] = (), edits: Mapping[str, Edit] | None = None
+    ) -> Out:
+        """One forward pass; `edits` act at sites or component outputs, `capture` names sites."""
+        if not capture and not edits:
+            return Out(self._model(block.ids), {})
+        tap = Tap(capture=capture, edits=edits or {})
+        logits = self._model(block.ids, tap)
+        tap.settle()
+        return Out(logits, tap.captured)

@@ -1,0 +1,118 @@
+"""From a recipe to a model folder: weights, config, the recipe itself, and what was measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from harness.code_version import library_versions
+from harness.data import as_json, load_yaml
+from harness.subjects.recipe import Recipe
+from prereg.canonical import canonical
+from prereg.errors import InputError
+from prereg.files import make_folder, write_atomic
+from prereg.near import nearest
+
+RECIPE, CARD = "recipe.yaml", "card.json"
+
+
+def recipes() -> dict[str, Path]:
+    """The shipped recipes, by the zoo name of what they train."""
+    root = Path(str(resources.files("harness.subjects"))) / "recipes"
+    return {
+        file.relative_to(root).with_suffix("").as_posix(): file
+        for file in sorted(root.rglob("*.yaml"))
+    }
+
+
+def read_recipe(written: str) -> tuple[Recipe, bytes]:
+    """A shipped recipe by name, or one from a file.
+
+    Raises:
+        InputError: neither exists, or the file is not a recipe.
+    """
+    shipped = recipes()
+    path = shipped.get(written, Path(written))
+    if not path.is_file():
+        raise InputError(
+            f"no recipe {written!r}",
+            expected="the name of a shipped recipe, or a recipe file",
+            fix=nearest(written, shipped),
+            code="recipe.unknown",
+        )
+    source = path.read_bytes()
+    try:
+        return Recipe.model_validate_json(as_json(load_yaml(path))), source
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(str(part) for part in entry['loc'])}: {entry['msg']}"
+            for entry in error.errors()
+        )
+        raise InputError(
+            f"{path}: {problems}",
+            expected="a recipe of the form prebench/recipe/1",
+            fix=f"compare with the shipped {next(iter(shipped))}",
+            code="recipe.malformed",
+        ) from error
+
+
+def train_to(
+    written: str,
+    folder: Path,
+    *,
+    trainer_options: Mapping[str, Any] | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Trains a recipe and writes config.json, model.safetensors, recipe.yaml and card.json.
+
+    Returns:
+        The card: recipe name, weight digest, accuracy of each head on fresh sequences, seconds,
+        threads and library versions.
+
+    Raises:
+        InputError: the recipe is unknown or malformed, or the folder holds something already.
+    """
+    recipe, source = read_recipe(written)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(
+            f"{folder} exists and is not an empty folder",
+            expected="a new or empty folder for the model",
+            fix="choose another --to",
+            code="train.target-exists",
+        )
+    make_folder(folder)
+
+    from harness.runners.train import accuracies, train
+    from harness.runners.trainer import set_threads
+    from harness.subjects.loading import save_subject
+    from harness.subjects.reference import locate
+
+    progress(f"training {recipe.name}: {recipe.steps:,} steps of {recipe.batch} sequences")
+    begun = time.monotonic()
+    model = train(recipe, **dict(trainer_options or {}))
+    seconds = time.monotonic() - begun
+    progress(f"testing on {recipe.evaluation_sequences:,} fresh sequences")
+    measured = accuracies(
+        model, seed=recipe.evaluation_seed, sequences=recipe.evaluation_sequences
+    )
+    save_subject(model.config, model.state_dict(), folder)
+    write_atomic(folder / RECIPE, source)
+    card = {
+        "card": "prebench/card/1",
+        "name": recipe.name,
+        "weights": locate(f"path:{folder}").resolved.weights,
+        "sequences": recipe.steps * recipe.batch,
+        "accuracy": measured,
+        "accuracy_on": f"{recipe.evaluation_sequences} fresh standard sequences, "
+        f"seed {recipe.evaluation_seed}, share of non-padding positions",
+        "seconds": round(seconds),
+        "threads": set_threads(),
+        "libraries": library_versions(),
+    }
+    write_atomic(folder / CARD, canonical(card) + b"\n")
+    return card

@@ -1,0 +1,111 @@
+"""The one axis on which everything about a claim is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.judging.verdict import ClaimVerdict, ControlOutcome, Estimate, MemberVerdict
+from prereg.regions import Region
+
+REACH = 3.0
+"""A control further than this many core spans from the core is drawn as an arrow at the edge."""
+
+PADDING = 0.06
+MOST_TICKS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A linear axis from `low` to `high` with its tick values."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+    def place(self, value: float) -> float:
+        """Where `value` lies: 0 at the low end, 1 at the high end, clipped to the axis."""
+        return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
+
+    def holds(self, value: float) -> bool:
+        """Whether `value` lies on the axis."""
+        return self.low <= value <= self.high
+
+    @property
+    def decimals(self) -> int:
+        """Decimals that tell the ticks apart."""
+        step = self.ticks[1] - self.ticks[0] if len(self.ticks) > 1 else self.high - self.low
+        return max(0, -math.floor(math.log10(step) + 1e-9)) if step > 0 else 0
+
+
+def region_of(claim: ClaimVerdict) -> Region:
+    """The accepted region of a judged claim."""
+    return Region(
+        -math.inf if claim.lower is None else claim.lower,
+        math.inf if claim.upper is None else claim.upper,
+    )
+
+
+def figures_of(estimate: Estimate | None) -> list[float]:
+    """Value and interval ends that exist."""
+    if estimate is None:
+        return []
+    return [v for v in (estimate.low, estimate.value, estimate.high) if v is not None]
+
+
+def span_of(outcome: ControlOutcome) -> tuple[float, float, float] | None:
+    """Low end, middle and high end of what is drawn of a control; none where it has no value.
+
+    A single value is drawn with its interval, a random control as the range and median of its
+    draws.
+    """
+    if outcome.median is not None:
+        low = outcome.median if outcome.low_draw is None else outcome.low_draw
+        high = outcome.median if outcome.high_draw is None else outcome.high_draw
+        return low, outcome.median, high
+    ends = figures_of(outcome.estimate)
+    if not ends:
+        return None
+    value = outcome.estimate.value if outcome.estimate else None
+    return min(ends), sum(ends) / len(ends) if value is None else value, max(ends)
+
+
+def scale_of(claim: ClaimVerdict, members: Sequence[MemberVerdict] | None = None) -> Scale:
+    """The axis of a claim: thresholds and intervals in full, controls as far as they are near.
+
+    The core spans the thresholds and every main interval. Controls widen the axis up to `REACH`
+    core spans on either side; what lies beyond would squeeze the deciding part into a line.
+    """
+    chosen = claim.members if members is None else members
+    core = [bound for bound in (claim.lower, claim.upper) if bound is not None]
+    for member in chosen:
+        core += figures_of(member.estimate)
+    spans = [span_of(outcome) for member in chosen for outcome in member.controls]
+    points = [value for span in spans if span is not None for value in span]
+    return _scale(core, points)
+
+
+def _scale(core: Sequence[float], points: Iterable[float]) -> Scale:
+    outer = list(points)
+    seeds = list(core) or outer or [0.0]
+    low, high = min(seeds), max(seeds)
+    size = high - low
+    if size <= 1e-12 * max(1.0, abs(low), abs(high)):
+        size = 0.5 * abs(high) or 1.0
+    near = [v for v in outer if low - REACH * size <= v <= high + REACH * size]
+    low, high = min([low, *near]), max([high, *near])
+    if high - low < size:
+        middle = (low + high) / 2
+        low, high = middle - size / 2, middle + size / 2
+    pad = PADDING * (high - low)
+    return Scale(low - pad, high + pad, ticks_between(low - pad, high + pad))
+
+
+def ticks_between(low: float, high: float) -> tuple[float, ...]:
+    """At most `MOST_TICKS` multiples of 1, 2 or 5 times a power of ten in [low, high]."""
+    raw = (high - low) / (MOST_TICKS - 1)
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return tuple(round(i * step, 12 - math.floor(math.log10(step))) for i in range(first, last + 1))
