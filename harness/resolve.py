@@ -155,9 +155,7 @@ def _filled(hypothesis: Hypothesis, plan: Plan) -> Hypothesis:
     return hypothesis.model_copy(update={"plan": plan.model_dump(mode="json")})
 
 
-def _check_pairs(
-    hypothesis: Hypothesis, reference: Located, others: Mapping[str, Located]
-) -> None:
+def _check_pairs(hypothesis: Hypothesis, reference: Located, others: Mapping[str, Located]) -> None:
     seen = {reference.resolved.weights: f"reference ({reference.resolved.written})"}
     for label, other in others.items():
         digest = other.resolved.weights
@@ -220,9 +218,7 @@ def _check_sites(plan: Plan, reference: Located) -> None:
             )
 
 
-def _statistics(
-    hypothesis: Hypothesis, chosen: Suite, plan: Plan
-) -> dict[str, StatisticSpec]:
+def _statistics(hypothesis: Hypothesis, chosen: Suite, plan: Plan) -> dict[str, StatisticSpec]:
     """Every statistic of the suite, with frozen parameters; claims are checked against them."""
     for name, judged in hypothesis.judged().items():
         place = f"bars.{name}" if isinstance(judged, Bar) else f"claim {name!r}"
@@ -336,11 +332,12 @@ def _check_range(
 def _controls(
     hypothesis: Hypothesis, chosen: Suite, statistics: Mapping[str, StatisticSpec]
 ) -> tuple[ControlSpec, ...]:
-    """The controls that have a role for some judged statistic, as the registration changes them."""
+    """The controls that decide something for a judged statistic, as the registration changes them.
+
+    Comparators ride along where a control runs anyway; `controls.add` asks for more.
+    """
     by_name = {control.name: control for control in chosen.controls}
-    changes = (
-        ControlChanges() if isinstance(hypothesis.controls, str) else hypothesis.controls
-    )
+    changes = ControlChanges() if isinstance(hypothesis.controls, str) else hypothesis.controls
     for name in (*changes.add, *(dropped.control for dropped in changes.drop)):
         if name not in by_name:
             raise InputError(
@@ -353,7 +350,7 @@ def _controls(
         control
         for judged in hypothesis.judged().values()
         for control, role in statistics[judged.statistic].roles[judged.kind].items()
-        if role != "not-applicable"
+        if role in ("must-pass", "must-fail")
     }
     kept = (used | set(changes.add)) - {dropped.control for dropped in changes.drop}
     return tuple(control for control in chosen.controls if control.name in kept)

@@ -204,7 +204,9 @@ def _records(
     cases = [make(control.name, case, plan=plan, seed=seed, draw=draw) for draw in draws]
     by_draw: list[list[Measured]] = measure(cases, context)
     if not control.random:
-        return [record(m, spec=specs[m.statistic], pair=pair, case=control.name) for m in by_draw[0]]
+        return [
+            record(m, spec=specs[m.statistic], pair=pair, case=control.name) for m in by_draw[0]
+        ]
     return [
         draws_record(same, spec=specs[same[0].statistic], pair=pair, case=control.name)
         for same in zip(*by_draw, strict=True)

@@ -14,6 +14,7 @@ from prereg.canonical import canonical, digest, sha256, short
 from prereg.errors import IntegrityError
 from prereg.files import make_folder, write_atomic
 
+
 @dataclass(frozen=True)
 class Stage:
     """One case of one pair, and everything that its evidence depends on."""

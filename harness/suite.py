@@ -40,8 +40,8 @@ class Plan(Record):
 class Suite:
     """A suite: what can be claimed, how it is controlled, and what measures it.
 
-    `measure` and `make_control` are written as `package.module:function`, because only what they name
-    may import torch.
+    `measure` and `make_control` are written as `package.module:function`, because only what they
+    name may import torch.
     """
 
     name: str

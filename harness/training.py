@@ -97,9 +97,7 @@ def train_to(
     model = train(recipe, **dict(trainer_options or {}))
     seconds = time.monotonic() - begun
     progress(f"testing on {recipe.evaluation_sequences:,} fresh sequences")
-    measured = accuracies(
-        model, seed=recipe.evaluation_seed, sequences=recipe.evaluation_sequences
-    )
+    measured = accuracies(model, seed=recipe.evaluation_seed, sequences=recipe.evaluation_sequences)
     save_subject(model.config, model.state_dict(), folder)
     write_atomic(folder / RECIPE, source)
     card = {

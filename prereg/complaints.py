@@ -25,7 +25,7 @@ def problems(parsed: Parsed, error: ValidationError | None) -> tuple[Problem, ..
     schema = Hypothesis.json_schema() if details else {}
     complaints = [_Complaint(detail, parsed, schema) for detail in details]
     for path, group in _grouped(complaints).items():
-        if not any(path[: len(known)] == known for known in parsed.problems):
+        if not any(part in parsed.problems for part in (*_above(path), path)):
             found[path] = _merged(group)
     if details or found:
         # Pydantic applies the rules only where every field is right; the reader wants all at once.
@@ -40,13 +40,17 @@ def problems(parsed: Parsed, error: ValidationError | None) -> tuple[Problem, ..
 def _grouped(complaints: Sequence[_Complaint]) -> dict[Path, list[_Complaint]]:
     """Complaints by place; where a union failed, only the alternative that got furthest."""
     wanted = [item for item in complaints if item.kind != "rule"]
-    places = {item.path for item in wanted}
+    outer = {above for item in wanted for above in _above(item.path)}
     groups: dict[Path, list[_Complaint]] = {}
     for item in wanted:
-        deeper = any(len(p) > len(item.path) and p[: len(item.path)] == item.path for p in places)
-        if not deeper:
+        if item.path not in outer:
             groups.setdefault(item.path, []).append(item)
     return groups
+
+
+def _above(path: Path) -> Iterator[Path]:
+    """Everything that `path` lies in, without itself."""
+    return (path[:length] for length in range(len(path)))
 
 
 def _merged(group: Sequence[_Complaint]) -> Problem:

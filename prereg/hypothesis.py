@@ -16,6 +16,9 @@ from prereg.near import nearest
 from prereg.registration import Hypothesis
 from prereg.syntax import MAX_BYTES, Problem, parse
 
+_LISTED = 40
+"""Problems that a message repeats before it only counts the rest; `problems` holds all of them."""
+
 
 class HypothesisError(InputError):
     """A hypothesis file with problems, all of them listed.
@@ -32,7 +35,9 @@ class HypothesisError(InputError):
         found = f"{name}:{first.line}: {first.path}: {first.found}"
         expected, fix = first.expected, first.fix
         if more:
-            listed = "".join(f"\n  {_sentence(name, problem)}" for problem in self.problems)
+            listed = "".join(f"\n  {_sentence(name, item)}" for item in self.problems[:_LISTED])
+            if len(self.problems) > _LISTED:
+                listed += f"\n  and {len(self.problems) - _LISTED} more"
             found = f"{name} has {len(self.problems)} problems{listed}"
             expected, fix = "a hypothesis file without them", "correct the lines named above"
         super().__init__(found, expected=expected, fix=fix, code="registration.invalid")

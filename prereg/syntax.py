@@ -18,7 +18,7 @@ from prereg.canonical import MAX_DEPTH
 from prereg.events import Event, json_events, refuse, too_deep, yaml_events
 from prereg.scalars import Refused, scalar
 
-MAX_BYTES = 1 << 20
+MAX_BYTES = 1 << 18
 """Size beyond which a file is not a hypothesis file."""
 
 Path = tuple[str | int, ...]

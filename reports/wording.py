@@ -140,7 +140,8 @@ def printed(estimate: Estimate, bounds: Iterable[float | None] = ()) -> Printed:
     value = "bounds" if estimate.value is None else number(estimate.value, decimals=places)
     if estimate.low is None or estimate.high is None:
         return Printed(value, "no interval")
-    if estimate.low == estimate.high == estimate.value:
+    # A sample whose blocks all agree has an interval of no width, and is still a sample.
+    if estimate.low == estimate.high == estimate.value and estimate.blocks is None:
         return Printed(number(estimate.value, decimals=places), "exact")
     low, high = (number(end, decimals=places) for end in (estimate.low, estimate.high))
     return Printed(value, f"[{low}, {high}]")

@@ -15,7 +15,7 @@ from harness.case import Case
 from harness.measured import Measured
 from harness.runners.measure import BlockSums, View
 
-COLUMNS = ("body", "tail", "positions", "sequences", "exceeding", "largest", "shortest")
+COLUMNS = ("body", "tail", "capped", "positions", "sequences", "exceeding", "largest")
 """Columns of the `rare_mean` estimator, in the order in which `sequence_sums` states them."""
 
 
@@ -34,11 +34,11 @@ def divergence(spec: Mapping[str, Tensor], model: Mapping[str, Tensor]) -> Tenso
     return torch.stack(parts).mean(0)
 
 
-def sequence_sums(divergences: Tensor, mask: Tensor, *, tau: float) -> dict[str, Tensor]:
+def sequence_sums(divergences: Tensor, mask: Tensor, *, tau: float, c: float) -> dict[str, Tensor]:
     """What each sequence adds to the columns of `rare_mean`, each [b].
 
-    A sequence exceeds if its mean divergence is above `tau` nats. `largest` and `shortest` are the
-    sequence's own sum and length: a block takes their maximum and minimum, not their sum.
+    A sequence exceeds if its mean divergence is above `tau` nats. `capped` is its sum with the mean
+    capped at `c` nats. `largest` is the sum itself: a block takes its maximum.
     """
     positions = mask.sum(-1).double()
     total = (divergences * mask).sum(-1)
@@ -46,35 +46,32 @@ def sequence_sums(divergences: Tensor, mask: Tensor, *, tau: float) -> dict[str,
     return {
         "body": torch.where(exceeds, 0.0, total),
         "tail": torch.where(exceeds, total, 0.0),
+        "capped": torch.minimum(total, c * positions),
         "positions": positions,
         "sequences": torch.ones_like(positions),
         "exceeding": exceeds.double(),
         "largest": torch.where(exceeds, total, 0.0),
-        "shortest": positions,
     }
 
 
 class BehaviouralMeter(BlockSums):
     """Per-block columns of `rare_mean` for one case, over the outputs of both models."""
 
-    def __init__(self, case: Case, *, blocks: int, tau: float) -> None:
+    def __init__(self, case: Case, *, blocks: int, tau: float, c: float) -> None:
         super().__init__(blocks=blocks, columns=COLUMNS)
-        self.case, self.tau = case, tau
+        self.case, self.tau, self.c = case, tau, c
 
     def observe(self, view: View) -> None:
-        """Adds one batch; a block lies inside one batch, so maxima and minima are final."""
+        """Adds one batch; a block lies inside one batch, so its maximum is final."""
         spec = view.out(self.case.reference).logits
         model = view.out(self.case.other).logits
         mask = view.block.mask
-        parts = sequence_sums(divergence(spec, model), mask, tau=self.tau)
-        slots, where = view.sample_slots.unique(return_inverse=True)
+        parts = sequence_sums(divergence(spec, model), mask, tau=self.tau, c=self.c)
+        slots, where = torch.unique(view.sample_slots, return_inverse=True)
         rows = torch.zeros(len(slots), len(self.columns), dtype=torch.float64, device=mask.device)
         for column, name in enumerate(self.columns):
-            if name in ("largest", "shortest"):
-                extreme = "amax" if name == "largest" else "amin"
-                rows[:, column].scatter_reduce_(
-                    0, where, parts[name], reduce=extreme, include_self=False
-                )
+            if name == "largest":
+                rows[:, column].scatter_reduce_(0, where, parts[name], reduce="amax")
             else:
                 rows[:, column].index_add_(0, where, parts[name])
         self.add(slots, rows)

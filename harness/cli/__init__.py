@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from harness.cli import measuring, publishing, registering, showing
+from harness.cli import measuring as measuring_verbs
+from harness.cli import publishing as publishing_verbs
+from harness.cli import registering as registering_verbs
+from harness.cli import showing as showing_verbs
 from prereg.errors import EnvironmentFault, Exit, PrebenchError
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ app = typer.Typer(
     "4 environment; 10 FAIL; 11 incomplete or not re-judged; 12 INCONCLUSIVE; "
     "13 NOT_DIAGNOSTIC; 14 DEVIATED; 15 UNDECIDABLE.",
 )
-for _group in (registering, measuring, publishing, showing):
+for _group in (registering_verbs, measuring_verbs, publishing_verbs, showing_verbs):
     _group.add_to(app)
 
 

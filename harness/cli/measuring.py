@@ -58,8 +58,10 @@ def run(
             "seconds": round(done.seconds, 2),
         },
         as_json=as_json,
-        text=lambda: f"{short} finished in {done.seconds:.0f} s\nevidence {done.evidence}\n"
-        f"next: prebench judge {short}",
+        text=lambda: (
+            f"{short} finished in {done.seconds:.0f} s\nevidence {done.evidence}\n"
+            f"next: prebench judge {short}"
+        ),
     )
 
 

@@ -11,7 +11,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on std
 Home = Annotated[
     Path | None,
     typer.Option(
-        "--workspace", help="Workspace folder (default: $PREBENCH_HOME, else .prebench).",
+        "--workspace",
+        help="Workspace folder (default: $PREBENCH_HOME, else .prebench).",
         show_default=False,
     ),
 ]

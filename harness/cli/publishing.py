@@ -163,7 +163,7 @@ def verdict_table(verdict: Verdict) -> str:
             where = " ".join(part for part in (member.site, member.pair, member.arm) if part)
             word = f"{SYMBOLS[member.word]} {member.word}"
             rows.append((claim.name, where, str(region), value, interval, word))
-    rows += [(name, "", "", "", "", f"– abstained: {why}") for name, why in verdict.abstained.items()]
+    rows += [(name, "", "", "", "", f"abstained: {why}") for name, why in verdict.abstained.items()]
     header = ("judged", "where", "accepts", "value", "interval", "verdict")
     return f"{table(rows, header=header)}\n{SYMBOLS[verdict.word]} {sentence(verdict)}"
 

@@ -128,7 +128,7 @@ def log(workspace: Home = None, as_json: Json = False) -> None:
 
     home = Workspace.at(workspace)
     entries = home.ledger.entries()
-    killed = [
+    killed: list[dict[str, Any]] = [
         {"registration": state.registration, "attempt": state.number}
         for one in entries
         if one.event == "registered"
@@ -174,5 +174,8 @@ def _what(entry: Entry) -> tuple[str, str]:
     for fact in ("reason", "code", "verdict", "manifest", "evidence"):
         if fact in body:
             value = str(body[fact])
-            return about, f"{fact} {value[:12] if fact in ('verdict', 'manifest', 'evidence') else value}"
+            return (
+                about,
+                f"{fact} {value[:12] if fact in ('verdict', 'manifest', 'evidence') else value}",
+            )
     return about, ""

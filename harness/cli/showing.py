@@ -95,7 +95,9 @@ def _suite(suite: Suite) -> dict[str, Any]:
         "name": suite.name,
         "version": suite.version,
         "title": suite.title,
-        "statistics": [entry.model_dump(mode="json", exclude_none=True) for entry in suite.catalogue],
+        "statistics": [
+            entry.model_dump(mode="json", exclude_none=True) for entry in suite.catalogue
+        ],
         "controls": [control.model_dump(mode="json") for control in suite.controls],
         "plan": suite.plan.model_json_schema(),
         "hypotheses": list(suite.hypotheses),
@@ -108,7 +110,9 @@ def _suite_text(suite: Suite, *, whole: bool) -> str:
     if whole:
         lines += [f"{entry.id} [{entry.unit}]\n  {entry.formula}" for entry in suite.catalogue]
         lines.append(table([(c.name, c.by) for c in suite.controls], header=("control", "by")))
-    lines.append(f"hypothesis files: {', '.join(suite.hypotheses)}  (prebench new {suite.name} NAME)")
+    lines.append(
+        f"hypothesis files: {', '.join(suite.hypotheses)}  (prebench new {suite.name} NAME)"
+    )
     return "\n".join(lines)
 
 

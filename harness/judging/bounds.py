@@ -25,6 +25,7 @@ from harness.judging.jackknife import (
     Array,
     Bounds,
     Scale,
+    block_jackknife,
     effective_blocks,
     jackknife,
     leave_one_out,
@@ -104,9 +105,8 @@ def sum_interval_of_total(column: Array, *, level: float) -> Bounds:
 
 
 def paired_bounds(estimator: Estimator, data: Units, *, level: float) -> Bounds:
-    """The wider of the block jackknife-t and a delete-one-component jackknife-t.
+    """The wider, on either side, of a block jackknife-t and a delete-one-component jackknife-t.
 
-    Both are symmetric about the same value on the same scale, so the wider one holds the other.
     Blocks stand for the samples, components for the parts of the model: an r over few components is
     no better known than its few components allow, however many samples there are. The component
     jackknife has (number of components) - 1 degrees of freedom.
@@ -119,7 +119,7 @@ def paired_bounds(estimator: Estimator, data: Units, *, level: float) -> Bounds:
         axis=-1,
     )
     scale = _paired_scale(estimator, min(value.min(), by_block.min(), by_component.min()))
-    blocks = jackknife(
+    blocks = block_jackknife(
         value,
         by_block,
         degrees=effective_blocks(data.weight.sum(axis=-1)) - 1.0,
@@ -148,9 +148,9 @@ def _inner_bounds(formula: Formula, columns: Mapping[str, Array], *, level: floa
     )
     carried = [effective_blocks(columns[name]) for name in formula.denominators]
     degrees = np.minimum.reduce(carried) - 1.0
-    plain = jackknife(value, left_out, degrees=degrees, level=level, scale=IDENTITY)
+    plain = block_jackknife(value, left_out, degrees=degrees, level=level, scale=IDENTITY)
     positive = is_positive(formula, columns) & (value > 0.0) & (left_out > 0.0).all(axis=-1)
-    logarithmic = jackknife(
+    logarithmic = block_jackknife(
         np.where(positive, value, 1.0),
         np.where(positive[..., None], left_out, 1.0),
         degrees=degrees,

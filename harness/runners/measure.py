@@ -47,7 +47,7 @@ class View:
         return self._outs[key]
 
     def states(self, case: Case, site: str) -> tuple[Tensor, Tensor]:
-        """States of the other model and of the reference, [tokens, d] fp64, paired as the case says.
+        """States of the other model and the reference, [tokens, d] fp64, paired as the case says.
 
         Only non-padding tokens; token i belongs to block `slots[i]`.
         """
@@ -68,7 +68,7 @@ class View:
         """A permutation of the batch's tokens that moves none to another block."""
         if pairing not in self._orders:
             order = torch.arange(len(self.slots))
-            for slot in self.slots.unique().tolist():
+            for slot in torch.unique(self.slots).tolist():
                 rng = generator(pairing.seed, "pairing", self._first_block + int(slot))
                 places = torch.nonzero(self.slots == slot).flatten()
                 order[places] = places[torch.from_numpy(rng.permutation(len(places)))]
@@ -127,7 +127,8 @@ class MeasuringPass(LightningModule):
         capture: Sequence[str],
     ) -> None:
         super().__init__()
-        self.meters = nn.ModuleList(meters)
+        self.observers = tuple(meters)
+        self.registered = nn.ModuleList(meters)  # moves the states between devices
         self.corpus, self.samples = corpus, samples
         self.block_size, self.capture = block_size, tuple(capture)
 
@@ -142,16 +143,16 @@ class MeasuringPass(LightningModule):
         )
         return DataLoader(stream, batch_size=None)
 
-    def test_step(self, batch: Batch, _: int) -> None:
+    def test_step(self, batch: Batch) -> None:
         """One batch through every meter."""
         first_block = self.samples.base // self.block_size
         view = View(batch, capture=self.capture, first_block=first_block)
-        for meter in self.meters:
+        for meter in self.observers:
             meter.update(view)
 
     def on_test_epoch_end(self) -> None:
         """Sums the states over ranks, once."""
-        for meter in self.meters:
+        for meter in self.observers:
             if self.trainer.world_size > 1:
                 meter.sync()
 

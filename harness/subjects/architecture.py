@@ -13,7 +13,6 @@ from harness.data import as_json, load_yaml
 from prereg.errors import InputError
 from prereg.record import Record
 
-
 RESIDUAL = "residual"
 """The space of the residual stream, in every family."""
 

@@ -106,10 +106,11 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, *, tap: Tap | None) -> Tensor:
         name = f"blocks.{self.index}"
-        attended = self.attn(self.norm_attn(x), block=self.index, tap=tap)
+        attended: Tensor = self.attn(self.norm_attn(x), block=self.index, tap=tap)
         if tap is None:
             x = x + attended
-            return x + self.mlp(self.norm_mlp(x), block=self.index, tap=None)
+            added: Tensor = self.mlp(self.norm_mlp(x), block=self.index, tap=None)
+            return x + added
         x = tap(f"{name}.hook_resid_mid", x + tap(f"{name}.hook_attn_out", attended))
         moved = self.mlp(self.norm_mlp(x), block=self.index, tap=tap)
         return tap(f"{name}.hook_resid_post", x + tap(f"{name}.hook_mlp_out", moved))

@@ -53,19 +53,22 @@ class DyckSubject:
     Args:
         config: its shape.
         weights: every tensor of the axis table, all of one dtype.
+
+    Attributes:
+        model: the torch module itself, frozen.
     """
 
     def __init__(self, config: DyckConfig, weights: Mapping[str, Tensor]) -> None:
         self.config = config
         self.architecture = Architecture(family("dyck"), config.model_dump())
         dtype = next(iter(weights.values())).dtype
-        self._model = DyckTransformer(config).to(dtype)
-        self._model.load_state_dict(dict(weights), strict=True)
-        self._model.requires_grad_(False).eval()
+        self.model = DyckTransformer(config).to(dtype)
+        self.model.load_state_dict(dict(weights), strict=True)
+        self.model.requires_grad_(False).eval()
 
     def weights(self) -> dict[str, Tensor]:
         """Every tensor by name."""
-        return dict(self._model.state_dict())
+        return dict(self.model.state_dict())
 
     def with_weights(self, weights: Mapping[str, Tensor]) -> DyckSubject:
         """A subject of the same shape with these weights, in their dtype."""
@@ -75,12 +78,12 @@ class DyckSubject:
         """A subject of the same shape, newly initialised (untrained)."""
         model = DyckTransformer(self.config)
         initialise(model, generator=generator)
-        dtype = self._model.embed.dtype
+        dtype = self.model.embed.dtype
         return DyckSubject(self.config, {n: w.to(dtype) for n, w in model.state_dict().items()})
 
     def to(self, device: torch.device) -> DyckSubject:
         """The same subject on a device."""
-        self._model.to(device)
+        self.model.to(device)
         return self
 
     def forward(
@@ -88,8 +91,8 @@ class DyckSubject:
     ) -> Out:
         """One forward pass; `edits` act at sites or component outputs, `capture` names sites."""
         if not capture and not edits:
-            return Out(self._model(block.ids), {})
+            return Out(self.model(block.ids), {})
         tap = Tap(capture=capture, edits=edits or {})
-        logits = self._model(block.ids, tap)
+        logits = self.model(block.ids, tap)
         tap.settle()
         return Out(logits, tap.captured)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from prereg.canonical import MAX_DEPTH, canonical, digest, reread
+from prereg.canonical import MAX_DEPTH, canonical, digest, normalise, reread
 from prereg.errors import InputError
 
 # Appendix B of RFC 8785: the bits of a float and how they are written.
@@ -80,7 +80,7 @@ def test_every_float_survives(value: float) -> None:
 
 def test_minus_zero_is_zero() -> None:
     assert canonical(-0.0) == canonical(0.0) == canonical(0) == b"0"
-    assert math.copysign(1, json.loads(canonical(-0.0))) == 1
+    assert math.copysign(1, normalise(-0.0)) == 1
 
 
 plain = st.recursive(

@@ -413,6 +413,15 @@ def test_the_message_of_many_and_of_one(edited: Edited) -> None:
     assert len(caught.value.as_dict()["problems"]) == 10
 
 
+def test_a_file_of_something_else_does_not_flood_the_screen() -> None:
+    text = "".join(f"key{number}: .nan\n" for number in range(500)).encode()
+    with pytest.raises(HypothesisError) as caught:
+        read(text)
+    assert len(caught.value.problems) == 500 + 10
+    assert "and 470 more" in str(caught.value)
+    assert len(str(caught.value).splitlines()) < 50
+
+
 # --- text that cannot be read at all --------------------------------------------------------------
 
 UNREADABLE = {

@@ -74,7 +74,7 @@ def test_the_synthetic_verdict_has_a_bit_of_everything(verdict: Verdict) -> None
 def test_the_header_has_verdict_sentence_bars_and_trust_line(page: Page, verdict: Verdict) -> None:
     for part in (
         f"✘\ufe0e {sentence(verdict)}",
-        "– ABSTAINED",
+        "\N{EN DASH} ABSTAINED",
         "The heads are not compared: this is about states.",
         "attempt 2 of 2 (1 aborted)",
         "registered 2026-12-01 09:14 UTC (local clock, unwitnessed)",
@@ -119,9 +119,7 @@ def test_every_verdict_word_on_the_page_stands_behind_its_symbol(page: Page) -> 
 def test_numbers_of_a_member_stand_with_interval_unit_and_sample(
     page: Page, verdict: Verdict
 ) -> None:
-    shown = re.findall(
-        r"\S+ \[\S+, \S+\] pure number, 99\.64\u202f% interval, n = 64 blocks", page.text
-    )
+    shown = re.findall(r"\S+ \[\S+, \S+\] pure number, 99\.64 % interval, n = 64 blocks", page.text)
     with_interval = [
         m for claim in verdict.claims for m in claim.members if m.estimate.blocks is not None
     ]

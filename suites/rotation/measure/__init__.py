@@ -59,7 +59,7 @@ def measure(cases: Sequence[Case], context: Context) -> list[list[Measured]]:
         for case in cases
     ]
     behaviours = [
-        BehaviouralMeter(case, blocks=blocks, tau=plan.kl_tail.tau)
+        BehaviouralMeter(case, blocks=blocks, tau=plan.kl_tail.tau, c=plan.kl_tail.c)
         for case in cases
         if KL.id in context.statistics
     ]

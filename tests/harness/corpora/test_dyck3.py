@@ -123,9 +123,9 @@ def test_content_stands_between_bos_and_eos():
 
 
 def test_no_global_generator_is_read():
-    np.random.seed(0)  # noqa: NPY002 - poisoned on purpose
+    np.random.seed(0)  # poisoned on purpose
     one = Dyck3(seed=4).sample(SampleRange("fit", 0, 8)).ids
-    np.random.seed(1)  # noqa: NPY002
+    np.random.seed(1)  # poisoned on purpose
     assert np.array_equal(one, Dyck3(seed=4).sample(SampleRange("fit", 0, 8)).ids)
 
 

@@ -30,7 +30,7 @@ def test_an_error_is_its_builtin_and_survives_a_process_border(
     error = kind("found", expected="expected", fix="fix", code="a.code")
     assert isinstance(error, builtin)
     assert error.exit_code == code
-    back = pickle.loads(pickle.dumps(error))  # noqa: S301 - made a line above
+    back = pickle.loads(pickle.dumps(error))
     assert type(back) is kind
     assert back.as_dict() == error.as_dict()
     assert str(back) == "found\n  expected: expected\n  what to do: fix"
@@ -38,6 +38,6 @@ def test_an_error_is_its_builtin_and_survives_a_process_border(
 
 def test_a_list_of_problems_survives_too() -> None:
     error = HypothesisError("a.yaml", [Problem(3, "title", "nothing", "text", "write it")])
-    back = pickle.loads(pickle.dumps(error))  # noqa: S301 - made a line above
+    back = pickle.loads(pickle.dumps(error))
     assert back.problems == error.problems
     assert back.as_dict()["problems"][0]["line"] == 3

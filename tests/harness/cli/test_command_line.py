@@ -1,0 +1,292 @@
+"""The command line as a user meets it: verbs, exit codes, JSON, bad input, start-up."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+VERBS = (
+    "new", "check", "register", "run", "judge", "publish", "verify", "amend", "log", "suites",
+    "models", "train", "demo",
+)  # fmt: skip
+PREBENCH = Path(sys.executable).with_name("prebench")
+HEAVY = ("torch", "pytorch_lightning", "transformers", "torchmetrics")
+
+
+def prebench(*arguments, cwd, code=0, **environment):
+    """Runs a verb; checks its exit code and that no traceback reaches the user."""
+    done = subprocess.run(
+        [str(PREBENCH), *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def as_json(*arguments, cwd, code=0):
+    """The one JSON object that a verb prints with --json."""
+    done = prebench(*arguments, "--json", cwd=cwd, code=code)
+    (line,) = done.stdout.splitlines()
+    return json.loads(line)
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory):
+    """A workspace with one finished run of a small registration."""
+    folder = tmp_path_factory.mktemp("small")
+    text = prebench("new", "rotation", cwd=folder).stdout
+    for old, new in (
+        ("fit: 2048", "fit: 128"),
+        ("evaluate: 4096", "evaluate: 320"),
+        ("sequences: 128", "sequences: 32"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "claim.yaml").write_text(text)
+    identifier = as_json("register", "claim.yaml", cwd=folder)["id"]
+    run = as_json("run", identifier[:12], cwd=folder)
+    assert run["attempt"] == 1
+    return folder, identifier
+
+
+def test_help_names_every_verb_and_the_exit_codes(tmp_path):
+    text = prebench("--help", cwd=tmp_path).stdout
+    assert all(verb in text for verb in VERBS)
+    assert "13 NOT_DIAGNOSTIC" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_and_json(tmp_path, verb):
+    assert "--json" in prebench(verb, "--help", cwd=tmp_path).stdout
+
+
+def test_the_walk_from_run_to_verified_bundle(small, tmp_path):
+    folder, identifier = small
+    judged = prebench("judge", identifier[:12], cwd=folder, code=judge_code(folder, identifier))
+    assert "attempt 1 of 1" in judged.stdout
+    bundle = tmp_path / "bundle"
+    published = as_json("publish", identifier[:12], "--to", bundle, cwd=folder)
+    found = as_json("verify", bundle, "--head", published["head"], cwd=tmp_path)
+    assert found["ok"]
+    assert found["rejudged"]
+    assert found["head"] == published["head"]
+    prebench("verify", bundle, "--verdict", cwd=tmp_path, code=judge_code(folder, identifier))
+    page = bundle / "report.html"
+    page.write_bytes(page.read_bytes().replace(b"PASS", b"FAIL", 1))
+    broken = as_json("verify", bundle, cwd=tmp_path, code=3)
+    assert any("report.html" in problem for problem in broken["problems"])
+    assert prebench("publish", identifier[:12], "--to", bundle, cwd=folder, code=2).stderr
+    events = [entry["event"] for entry in as_json("log", cwd=folder)["entries"]]
+    assert events[:3] == ["registered", "attempt-started", "attempt-finished"]
+    assert "published" in events
+
+
+def judge_code(folder, identifier):
+    """The exit code that goes with the verdict word."""
+    done = subprocess.run(
+        [str(PREBENCH), "judge", identifier[:12], "--json"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    word = json.loads(done.stdout)["verdict"]["word"]
+    codes = {"PASS": 0, "FAIL": 10, "INCONCLUSIVE": 12, "NOT_DIAGNOSTIC": 13, "UNDECIDABLE": 15}
+    assert done.returncode == codes[word]
+    return codes[word]
+
+
+def test_a_registration_is_amended_and_never_changed(small):
+    folder, identifier = small
+    text = (folder / "claim.yaml").read_text()
+    changed = folder / "changed.yaml"
+    changed.write_text(text.replace("above: 0.5", "above: 0.6"))
+    new = as_json("amend", identifier[:12], changed, "--reason", "a typing error", cwd=folder)
+    assert new["id"] != identifier
+    assert new["supersedes"] == identifier
+    again = as_json("register", "claim.yaml", cwd=folder)
+    assert again == {"id": identifier, "new": False, "head": again["head"]}
+    assert "a typing error" in prebench("log", cwd=folder).stdout
+
+
+def test_nothing_finished_is_not_a_verdict(tmp_path):
+    (tmp_path / "claim.yaml").write_text(prebench("new", "rotation", cwd=tmp_path).stdout)
+    identifier = as_json("register", "claim.yaml", cwd=tmp_path)["id"]
+    error = as_json("judge", identifier[:12], cwd=tmp_path, code=11)["error"]
+    assert error["code"] == "judge.no-attempt"
+
+
+def test_suites_json_names_every_statistic_and_hypothesis_file(tmp_path):
+    (suite,) = as_json("suites", cwd=tmp_path)["suites"]
+    ids = {entry["id"] for entry in suite["statistics"]}
+    assert ids == {"bar.behavioural.kl@1", "alignment.ev.paired@1", "rotation.identity_share@1"}
+    assert all(
+        e["formula"] and e["unit"] and e["source"] and e["roles"] for e in suite["statistics"]
+    )
+    assert suite["hypotheses"] == ["rotation"]
+
+
+def test_models_shows_what_an_adapter_sees(tmp_path):
+    listed = {m["reference"]: m for m in as_json("models", cwd=tmp_path)["models"]}
+    seen = as_json("models", "zoo:dyck3/indep-100", cwd=tmp_path)
+    assert seen["weights"] == listed["zoo:dyck3/indep-100"]["weights"]
+    assert seen["sites"]["blocks.1.hook_resid_post"] == 64
+    assert "blocks.0.attn.head.3" in seen["components"]
+
+
+LINE = "  - id: same-state"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("title:", "titel:", "title"),
+        ("below: 0.02", "belo: 0.02", "below"),
+        ("below: 0.02", 'below: "1e-3"', "without quotes"),
+        ("below: 0.02", "below: .nan", "finite"),
+        (", below: 0.02", "", "below"),
+        ("seed: 7", "seed: 7\n  seed: 8", "seed"),
+        ("evaluate: 4096", "evaluate: 0", "evaluate"),
+        ("evaluate: 4096", "evaluate: many", "evaluate"),
+        ("alignment.ev.paired@1", "alignment.ev.pared@1", "alignment.ev.paired@1"),
+        ("blocks.1.hook_resid_mid", "blocks.1.hook_resid_mdi", "blocks.1.hook_resid_mid"),
+        ("zoo:dyck3/indep-101", "zoo:dyck3/indep-102", "zoo"),
+        ("zoo:dyck3/indep-101", "hf:org/name", "zoo:NAME or path:FOLDER"),
+    ],
+)
+def test_bad_input_is_exit_2_with_a_way_on_and_nothing_written(tmp_path, old, new, says):
+    text = prebench("new", "rotation", cwd=tmp_path).stdout
+    assert old in text
+    (tmp_path / "claim.yaml").write_text(text.replace(old, new))
+    for verb in ("check", "register"):
+        done = prebench(verb, "claim.yaml", cwd=tmp_path, code=2)
+        assert says in done.stderr
+        assert "expected:" in done.stderr
+        assert "what to do:" in done.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["claim.yaml"]
+
+
+def test_every_spelling_of_a_number_freezes_alike(tmp_path):
+    text = prebench("new", "rotation", cwd=tmp_path).stdout
+    ids = set()
+    for spelling in ("1e-3", "0.001", "1.0e-3", "1E-3", ".001"):
+        (tmp_path / "claim.yaml").write_text(text.replace("below: 0.02", f"below: {spelling}"))
+        ids.add(as_json("check", "claim.yaml", cwd=tmp_path)["id"])
+    assert len(ids) == 1
+
+
+def test_a_workspace_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "claim.yaml").write_text(prebench("new", "rotation", cwd=tmp_path).stdout)
+    (tmp_path / "home").write_text("a file")
+    done = prebench("register", "claim.yaml", "--workspace", "home", cwd=tmp_path, code=2)
+    assert "is a file" in done.stderr
+    assert (tmp_path / "home").read_text() == "a file"
+
+
+def test_a_missing_file_and_an_unknown_id_are_bad_input(tmp_path):
+    prebench("check", "nowhere.yaml", cwd=tmp_path, code=2)
+    prebench("check", tmp_path, cwd=tmp_path, code=2)
+    prebench("run", "abcdef123456", cwd=tmp_path, code=2)
+    prebench("judge", "not an id", cwd=tmp_path, code=2)
+    prebench("verify", "nowhere", cwd=tmp_path, code=3)
+    prebench("train", "dyck3/indep-1000", "--to", "x", cwd=tmp_path, code=2)
+    prebench("suites", "rotate", cwd=tmp_path, code=2)
+    prebench("nonsense", cwd=tmp_path, code=2)
+
+
+def test_an_error_with_json_is_one_object_on_stdout(tmp_path):
+    error = as_json("suites", "rotaton", cwd=tmp_path, code=2)["error"]
+    assert error["code"] == "suite.unknown"
+    assert "rotation" in error["fix"]
+
+
+def test_the_workspace_comes_from_option_environment_or_folder(tmp_path):
+    (tmp_path / "claim.yaml").write_text(prebench("new", "rotation", cwd=tmp_path).stdout)
+    prebench("register", "claim.yaml", cwd=tmp_path, PREBENCH_HOME=str(tmp_path / "env"))
+    prebench("register", "claim.yaml", "--workspace", "opt", cwd=tmp_path)
+    prebench("register", "claim.yaml", cwd=tmp_path)
+    for home in ("env", "opt", ".prebench"):
+        assert (tmp_path / home / "ledger.jsonl").exists()
+
+
+LOADED = """
+import sys
+sys.argv = ["prebench", *sys.argv[1:]]
+from harness.cli import main
+try:
+    main()
+finally:
+    heavy = [name for name in {heavy} if name in sys.modules]
+    print("HEAVY", heavy, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"], ["new", "rotation"], ["suites"], ["models"], ["log"], ["check", "claim.yaml"],
+        ["register", "claim.yaml"], ["judge", "ID"], ["publish", "ID", "--to", "BUNDLE"],
+        ["verify", "NOWHERE"],
+    ],
+)  # fmt: skip
+def test_light_verbs_import_neither_torch_nor_lightning(small, tmp_path, arguments):
+    folder, identifier = small
+    words = {"ID": identifier[:12], "BUNDLE": str(tmp_path / "b"), "NOWHERE": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED.format(heavy=HEAVY), *(words.get(a, a) for a in arguments)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert "HEAVY []" in done.stderr, done.stderr
+
+
+def fastest(arguments, cwd, *, tries=5):
+    """Shortest wall time of several tries, in seconds: the others measure the neighbours."""
+    times = []
+    for _ in range(tries):
+        begun = time.perf_counter()
+        subprocess.run([str(PREBENCH), *arguments], cwd=cwd, capture_output=True)
+        times.append(time.perf_counter() - begun)
+    return min(times)
+
+
+@pytest.mark.slow
+def test_start_up_is_fast(small, tmp_path):
+    folder, identifier = small
+    bundle = str(tmp_path / "bundle")
+    prebench("publish", identifier[:12], "--to", bundle, cwd=folder)
+    quick = (["--help"], ["register", "claim.yaml"], ["log"], ["suites"], ["new", "rotation"])
+    for arguments in quick:
+        assert fastest(arguments, folder) < 0.5, arguments
+    slower = (
+        ["check", "claim.yaml"],
+        ["judge", identifier[:12]],
+        ["publish", identifier[:12], "--to", bundle, "--replace"],
+        ["verify", bundle],
+    )
+    for arguments in slower:
+        assert fastest(arguments, folder) < 1.5, arguments
+
+
+@pytest.mark.slow
+def test_the_demo_ends_in_a_verified_bundle_within_a_minute(tmp_path):
+    begun = time.perf_counter()
+    done = as_json("demo", "--to", "shown", cwd=tmp_path)
+    assert time.perf_counter() - begun < 60
+    assert done["verification"]["ok"]
+    prebench("verify", "shown", cwd=tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["shown"]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "work.txt").write_text("not a bundle")
+    prebench("demo", "--to", "mine", cwd=tmp_path, code=2)
+    assert (tmp_path / "mine" / "work.txt").read_text() == "not a bundle"

@@ -1,0 +1,49 @@
+"""The shipped models: what their cards say is what they are."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harness.subjects.reference import locate, zoo
+from harness.training import CARD, RECIPE, read_recipe, recipes
+
+NAMES = ("dyck3/indep-100", "dyck3/indep-101")
+
+
+def card(name):
+    return json.loads((zoo()[name] / CARD).read_bytes())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_digest_and_recipe_are_those_of_the_card(name):
+    found = locate(f"zoo:{name}")
+    assert found.resolved.weights == card(name)["weights"]
+    assert {tensor.dtype for tensor in found.tensors.values()} == {"F32"}
+    shipped = (zoo()[name] / RECIPE).read_bytes()
+    assert shipped == recipes()[name].read_bytes()
+    recipe, _ = read_recipe(name)
+    assert recipe.name == name
+    assert recipe.steps * recipe.batch == card(name)["sequences"]
+
+
+def test_the_pair_is_independent():
+    one, two = (read_recipe(name)[0] for name in NAMES)
+    assert one.init_seed != two.init_seed
+    assert one.data_seed != two.data_seed
+    assert one.model_dump(exclude={"name", "init_seed", "data_seed"}) == two.model_dump(
+        exclude={"name", "init_seed", "data_seed"}
+    )
+
+
+@pytest.mark.parametrize("i", [0, 1])
+def test_accuracy_on_fresh_sequences_is_as_stated(zoo_pair, i):
+    from harness.runners.train import accuracies
+
+    measured = accuracies(zoo_pair[i].model, seed=12_345, sequences=2_000)
+    stated = card(NAMES[i])["accuracy"]
+    assert stated["depth"] >= 0.998
+    assert measured["depth"] >= 0.995
+    for head, share in measured.items():
+        assert share == pytest.approx(stated[head], abs=2e-3)
