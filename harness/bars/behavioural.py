@@ -15,7 +15,10 @@ from harness.case import Case
 from harness.measured import Measured
 from harness.runners.measure import BlockSums, View
 
-COLUMNS = ("body", "tail", "capped", "positions", "sequences", "exceeding", "largest")
+COLUMNS = (
+    *("body", "tail", "capped", "positions"),
+    *("sequences", "exceeding", "largest", "shortest"),
+)
 """Columns of the `rare_mean` estimator, in the order in which `sequence_sums` states them."""
 
 
@@ -38,7 +41,8 @@ def sequence_sums(divergences: Tensor, mask: Tensor, *, tau: float, c: float) ->
     """What each sequence adds to the columns of `rare_mean`, each [b].
 
     A sequence exceeds if its mean divergence is above `tau` nats. `capped` is its sum with the mean
-    capped at `c` nats. `largest` is the sum itself: a block takes its maximum.
+    capped at `c` nats. `largest` and `shortest` are its own sum and length: a block takes their
+    maximum and minimum.
     """
     positions = mask.sum(-1).double()
     total = (divergences * mask).sum(-1)
@@ -51,6 +55,7 @@ def sequence_sums(divergences: Tensor, mask: Tensor, *, tau: float, c: float) ->
         "sequences": torch.ones_like(positions),
         "exceeding": exceeds.double(),
         "largest": torch.where(exceeds, total, 0.0),
+        "shortest": positions,
     }
 
 
@@ -62,7 +67,7 @@ class BehaviouralMeter(BlockSums):
         self.case, self.tau, self.c = case, tau, c
 
     def observe(self, view: View) -> None:
-        """Adds one batch; a block lies inside one batch, so its maximum is final."""
+        """Adds one batch; a block lies inside one batch, so maxima and minima are final."""
         spec = view.out(self.case.reference).logits
         model = view.out(self.case.other).logits
         mask = view.block.mask
@@ -70,8 +75,11 @@ class BehaviouralMeter(BlockSums):
         slots, where = torch.unique(view.sample_slots, return_inverse=True)
         rows = torch.zeros(len(slots), len(self.columns), dtype=torch.float64, device=mask.device)
         for column, name in enumerate(self.columns):
-            if name == "largest":
-                rows[:, column].scatter_reduce_(0, where, parts[name], reduce="amax")
+            if name in ("largest", "shortest"):
+                extreme = "amax" if name == "largest" else "amin"
+                rows[:, column].scatter_reduce_(
+                    0, where, parts[name], reduce=extreme, include_self=False
+                )
             else:
                 rows[:, column].index_add_(0, where, parts[name])
         self.add(slots, rows)

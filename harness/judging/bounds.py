@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from harness.judging import correlations, rare_errors
 from harness.judging.correlations import Units
-from harness.judging.estimators import FORMULAS, Formula, total
+from harness.judging.estimators import FORMULAS, Formula, ratio_of, total
 from harness.judging.jackknife import (
     ATANH,
     IDENTITY,
@@ -33,12 +33,8 @@ from harness.judging.jackknife import (
 from harness.judging.quantiles import student
 from prereg.resolved import Estimator
 
-_BODY = Formula(
-    columns=("body", "positions"),
-    numerators=("body",),
-    denominators=("positions",),
-    inner=lambda sums: sums["body"] / sums["positions"],
-)
+_BODY = ratio_of("body", "positions")
+_CAPPED = ratio_of("capped", "positions")
 
 
 def sum_bounds(
@@ -50,8 +46,8 @@ def sum_bounds(
 ) -> Bounds:
     """Two-sided interval of an estimator that has a `Formula`.
 
-    `ratio_fieller`: `fieller_bounds`. `rare_mean`: the jackknife-t interval of body / positions at
-    1 - (1 - level) / 2, plus `rare_errors.tail_bounds`. All others: jackknife-t.
+    `ratio_fieller`: `fieller_bounds`. `rare_mean`: as derived in `rare_errors`. All others:
+    jackknife-t.
 
     Args:
         estimator: a key of `FORMULAS`.
@@ -63,14 +59,26 @@ def sum_bounds(
         return fieller_bounds(columns["numerator"], columns["denominator"], level=level)
     if estimator == "rare_mean":
         tau, ceiling = rare_errors.constants(parameters)
-        body = _inner_bounds(_BODY, columns, level=(1.0 + level) / 2.0)
-        tail = rare_errors.tail_bounds(columns, tau=tau, ceiling=ceiling, level=level)
-        return Bounds(body.low + tail.low, body.high + tail.high)
+        return _rare_bounds(columns, tau=tau, ceiling=ceiling, level=level)
     formula = FORMULAS[estimator]
     inner = _inner_bounds(formula, columns, level=level)
     if formula.complement:
         return Bounds(formula.value(inner.high), formula.value(inner.low))
     return inner
+
+
+def _rare_bounds(
+    columns: Mapping[str, Array], *, tau: float, ceiling: float, level: float
+) -> Bounds:
+    """The interval of `rare_mean`; every error that is spent here is derived in `rare_errors`."""
+    side = (1.0 - level) / 2.0
+    body_high = _inner_bounds(_BODY, columns, level=1.0 - side).high
+    high = body_high + rare_errors.tail_upper(columns, ceiling=ceiling, error=side / 2.0)
+    body_low = _inner_bounds(_BODY, columns, level=1.0 - side / 2.0).low
+    rare = body_low + rare_errors.tail_lower(columns, tau=tau, error=side / 4.0)
+    capped = _inner_bounds(_CAPPED, columns, level=1.0 - side).low
+    common = rare_errors.large_errors_are_common(columns)
+    return Bounds(np.where(common, np.maximum(rare, capped), rare), high)
 
 
 def fieller_bounds(numerator: Array, denominator: Array, *, level: float) -> Bounds:

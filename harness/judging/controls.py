@@ -11,6 +11,9 @@ the accepted region:
 An undefined draw is worth nothing to any proof: it counts as inside where *outside* is to be proven
 and as outside where *inside* is. So it can turn a proof into *undecided*, never the reverse.
 Evidence that is missing is `missing`: it proves nothing either.
+
+Where the claim is about a p-value, the p-value is what is held against the region: a single-valued
+control by the Clopper-Pearson limits of its p, a random control by the p-values that are its draws.
 """
 
 from __future__ import annotations
@@ -75,6 +78,8 @@ def control_outcome(
         check_form(record, spec=yardstick.spec, random=control.random)
     if control.random and all(record.undefined is None for record in found):
         draws = _pooled_draws(found)
+        if yardstick.spec.estimator == "draws":
+            _check_p_values(draws, place=describe(found[0]))
         return _random_outcome(control, role, draws=draws, yardstick=yardstick, real=real)
     estimate = estimate_of(found, yardstick=yardstick, level=yardstick.level)
     if estimate.p_value is None:
@@ -202,6 +207,17 @@ def _pooled_draws(records: Sequence[EvidenceRecord]) -> list[float | None]:
         numbers = [draw for draw in row if isinstance(draw, float)]
         pooled.append(fmean(numbers) if len(numbers) == len(row) else None)
     return pooled
+
+
+def _check_p_values(draws: Sequence[float | None], *, place: str) -> None:
+    odd = [draw for draw in draws if draw is not None and not 0.0 <= draw <= 1.0]
+    if odd:
+        raise IntegrityError(
+            f"the draw {odd[0]!r}, which is no p-value ({place})",
+            expected="for a p-valued statistic, the p-value of each draw of a random control",
+            fix="correct the measurement of the suite, then run again",
+            code="evidence.p-value",
+        )
 
 
 def _p_standing(record: EvidenceRecord, *, yardstick: Yardstick) -> Standing:

@@ -7,8 +7,8 @@ Columns hold one number a block; `sum` runs over blocks. Names are used exactly.
 - `one_minus_ratio`: `residual`, `total`; value = 1 - sum residual / sum total.
 - `difference`: `residual_a`, `total_a`, `residual_b`, `total_b`; value = (1 - sum residual_a /
   sum total_a) - (1 - sum residual_b / sum total_b).
-- `rare_mean`: `body`, `tail`, `positions`, `sequences`, `exceeding`, `largest`, `shortest`
-  (`rare_errors.py`); value = (sum body + sum tail) / sum positions.
+- `rare_mean`: `body`, `tail`, `capped`, `positions`, `sequences`, `exceeding`, `largest`,
+  `shortest` (`rare_errors.py`); value = (sum body + sum tail) / sum positions.
 - `pearson`, `spearman`, `slope`, `nrmse`: `predicted/G/U`, `measured/G/U`, `weight/G/U` for every
   unit U of group G (`correlations.py`).
 - `exact`: a value, of zero width. `bracket`: bounds, and no point. `draws`: a value and the draws
@@ -55,7 +55,8 @@ class Formula:
         return 1.0 - inner if self.complement else inner
 
 
-def _ratio(numerator: str, denominator: str, *, complement: bool = False) -> Formula:
+def ratio_of(numerator: str, denominator: str, *, complement: bool = False) -> Formula:
+    """The quotient of two column sums, or one minus it."""
     return Formula(
         columns=(numerator, denominator),
         numerators=(numerator,),
@@ -66,10 +67,10 @@ def _ratio(numerator: str, denominator: str, *, complement: bool = False) -> For
 
 
 FORMULAS: dict[Estimator, Formula] = {
-    "mean": _ratio("total", "weight"),
-    "ratio": _ratio("numerator", "denominator"),
-    "ratio_fieller": _ratio("numerator", "denominator"),
-    "one_minus_ratio": _ratio("residual", "total", complement=True),
+    "mean": ratio_of("total", "weight"),
+    "ratio": ratio_of("numerator", "denominator"),
+    "ratio_fieller": ratio_of("numerator", "denominator"),
+    "one_minus_ratio": ratio_of("residual", "total", complement=True),
     "difference": Formula(
         columns=("residual_a", "total_a", "residual_b", "total_b"),
         numerators=(),
@@ -78,8 +79,8 @@ FORMULAS: dict[Estimator, Formula] = {
     ),
     "rare_mean": Formula(
         columns=(
-            *("body", "tail", "positions", "sequences"),
-            *("exceeding", "largest", "shortest"),
+            *("body", "tail", "capped", "positions"),
+            *("sequences", "exceeding", "largest", "shortest"),
         ),
         numerators=("body", "tail"),
         denominators=("positions",),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import bdtr, betaincinv, stdtrit
 
 
 def student(level: float, degrees: ArrayLike) -> NDArray[np.float64]:
@@ -15,6 +14,8 @@ def student(level: float, degrees: ArrayLike) -> NDArray[np.float64]:
     >>> round(float(student(0.95, 4)), 3)
     2.776
     """
+    from scipy.special import stdtrit  # costs more to import than the rest of a light verb
+
     return np.asarray(
         stdtrit(np.asarray(degrees, np.float64), (1.0 + level) / 2.0), dtype=np.float64
     )
@@ -25,6 +26,8 @@ def binomial_lower(count: ArrayLike, total: ArrayLike, *, error: float) -> NDArr
 
     The `error` quantile of Beta(count, total - count + 1); 0 where `count` is 0.
     """
+    from scipy.special import betaincinv
+
     k, n = np.broadcast_arrays(np.asarray(count, np.float64), np.asarray(total, np.float64))
     limit = betaincinv(np.maximum(k, 1.0), n - np.maximum(k, 1.0) + 1.0, error)
     return np.where(k > 0, limit, 0.0)
@@ -51,5 +54,7 @@ def median_rank(total: int, *, level: float) -> int:
     >>> median_rank(32, level=0.95), median_rank(5, level=0.95)
     (10, 0)
     """
+    from scipy.special import bdtr
+
     below = bdtr(np.arange(total, dtype=np.float64), total, 0.5)
     return int(np.count_nonzero(below <= (1.0 - level) / 2.0))

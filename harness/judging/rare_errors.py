@@ -4,6 +4,7 @@ A sequence s has n_s positions and the loss sum S_s (KL summed over its position
 heads); it *exceeds* when S_s / n_s > tau. Per block the evidence holds
 
     body, tail        sum of S_s over sequences that do not exceed, that do
+    capped            sum of min(S_s, c n_s)
     positions         sum of n_s                 sequences   number of sequences
     exceeding         number that exceed         largest     largest S_s among those (0 if none)
     shortest          smallest n_s
@@ -20,12 +21,20 @@ position, so E[Y | exceeding] <= max(c, largest / nbar); and S_s > tau n_s >= ta
 E[Y | exceeding] >= tau shortest / nbar. Hence
 
     high = high(body / positions) + CP_upper(exceeding, sequences) max(c, largest / nbar)
-    low  = low(body / positions)  + CP_lower(exceeding, sequences) tau shortest / nbar,
+    rare = low(body / positions)  + CP_lower(exceeding, sequences) tau shortest / nbar,
 
-where each side's error (1 - level) / 2 is split in halves between the two terms. Without any
+where the upper side's error (1 - level) / 2 is split in halves between the two terms. Without any
 exceeding sequence the second term of `high` is c (1 - ((1 - level) / 4)^(1 / sequences)), about
 c ln(4 / (1 - level)) / sequences: what was never seen still costs that much, also where every
 observed loss is exactly 0.
+
+`rare` knows of an exceeding sequence only that it exceeds, which is little where most of them do
+(an untrained model). Capping can only lower the mean, and where at least `MIN_EFFECTIVE_BLOCKS`
+blocks carry the capped sum, large errors are no longer rare and its jackknife-t limit holds:
+
+    low = max(rare, low(capped / positions)),
+
+each of the two at half of the lower side's error, `rare` split in halves again between its terms.
 """
 
 from __future__ import annotations
@@ -33,33 +42,50 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
-from harness.judging.jackknife import Array, Bounds
+from harness.judging.jackknife import MIN_EFFECTIVE_BLOCKS, Array
 from harness.judging.quantiles import binomial_lower, binomial_upper
 from prereg.errors import InputError
 
 
-def tail_bounds(
-    columns: Mapping[str, Array], *, tau: float, ceiling: float, level: float
-) -> Bounds:
-    """Limits of P(exceeding) E[Y | exceeding], each missed with chance <= (1 - level) / 4.
+def tail_upper(columns: Mapping[str, Array], *, ceiling: float, error: float) -> Array:
+    """Upper limit of P(exceeding) E[Y | exceeding], missed with chance <= `error`.
+
+    Args:
+        columns: as listed in this module.  # each [..., blocks]
+        ceiling: c, granted to an exceeding sequence that was not seen, in nats a position.
+        error: chance of missing it.
+    """
+    sequences, exceeding, length = _counts(columns)
+    most = np.maximum(ceiling, columns["largest"].max(axis=-1) / length)
+    return np.asarray(binomial_upper(exceeding, sequences, error=error) * most)
+
+
+def tail_lower(columns: Mapping[str, Array], *, tau: float, error: float) -> Array:
+    """Lower limit of P(exceeding) E[Y | exceeding], missed with chance <= `error`.
 
     Args:
         columns: as listed in this module.  # each [..., blocks]
         tau: mean loss above which a sequence exceeds, in nats.
-        ceiling: c, granted to an exceeding sequence that was not seen, in nats a position.
-        level: coverage of the whole interval.
+        error: chance of missing it.
     """
+    sequences, exceeding, length = _counts(columns)
+    least = tau * columns["shortest"].min(axis=-1) / length
+    return np.asarray(binomial_lower(exceeding, sequences, error=error) * least)
+
+
+def large_errors_are_common(columns: Mapping[str, Array]) -> NDArray[np.bool_]:
+    """Whether enough blocks carry the capped sum for a jackknife of it.  # [...]"""
+    capped = columns["capped"]
+    size = np.maximum((capped**2).sum(axis=-1), np.finfo(np.float64).tiny)
+    return np.asarray(capped.sum(axis=-1) ** 2 / size >= MIN_EFFECTIVE_BLOCKS)
+
+
+def _counts(columns: Mapping[str, Array]) -> tuple[Array, Array, Array]:
+    """Sequences, exceeding sequences, and positions of a sequence on average."""
     sequences = columns["sequences"].sum(axis=-1)
-    exceeding = columns["exceeding"].sum(axis=-1)
-    positions = columns["positions"].sum(axis=-1) / sequences
-    error = (1.0 - level) / 4.0
-    most = np.maximum(ceiling, columns["largest"].max(axis=-1) / positions)
-    least = tau * columns["shortest"].min(axis=-1) / positions
-    return Bounds(
-        low=binomial_lower(exceeding, sequences, error=error) * least,
-        high=binomial_upper(exceeding, sequences, error=error) * most,
-    )
+    return sequences, columns["exceeding"].sum(axis=-1), columns["positions"].sum(-1) / sequences
 
 
 def constants(parameters: Mapping[str, float]) -> tuple[float, float]:

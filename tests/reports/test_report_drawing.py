@@ -1,6 +1,5 @@
 """Scales, strips, the suite's figures, and what may stand in a drawing."""
 
-
 from __future__ import annotations
 
 import hashlib

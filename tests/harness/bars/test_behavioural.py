@@ -60,3 +60,4 @@ def test_sequences_above_tau_go_to_the_tail_and_padding_counts_for_nothing():
     assert sums["largest"] == pytest.approx([0, 0.9, 5.0])
     assert sums["capped"] == pytest.approx([0.04, 0.9, 2.0])
     assert sums["sequences"] == [1, 1, 1]
+    assert sums["shortest"] == [2, 3, 1]

@@ -123,6 +123,20 @@ def test_a_p_valued_control_stands_by_limits_of_its_p(worlds, exceeding, undefin
     assert outcome.standing == standing
 
 
+def test_draws_of_a_p_valued_statistic_are_p_values(worlds):
+    spec = worlds.spec("world.rank@1", estimator="draws")
+    fields = {"estimator": "draws", "statistic": spec.id}
+    outcome = _outcome(
+        worlds,
+        [worlds.draws_record([0.2] * 30 + [0.01] * 2, **fields)],
+        spec=spec,
+        region=Region(upper=0.05),
+    )
+    assert (outcome.draws_inside, outcome.standing) == (2, "undecided")
+    with pytest.raises(IntegrityError, match="p-value"):
+        _outcome(worlds, [worlds.draws_record([3.7] * 32, **fields)], spec=spec)
+
+
 @pytest.mark.parametrize(
     ("role", "standing", "expected"),
     [

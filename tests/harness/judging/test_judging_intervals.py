@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from harness.judging import estimate_value, interval
 from harness.judging.evidence import EvidenceRecord
 from harness.judging.intervals import p_value, pooled_interval
-from harness.judging.quantiles import student
+from harness.judging.quantiles import binomial_lower, binomial_upper, student
 from prereg.errors import InputError, IntegrityError
 
 KL_TAIL = {"tau": 0.1, "c": 2.0}
@@ -35,11 +35,13 @@ def _rare(body=0.01, exceeding=0, largest=0.0, blocks=40):
         "sequences": np.full(blocks, 16.0),
         "exceeding": np.zeros(blocks),
         "largest": np.zeros(blocks),
-        "shortest": np.full(blocks, 5.0),
+        "shortest": 5.0 + np.arange(blocks) % 4,
     }
     columns["exceeding"][0] = exceeding
     columns["tail"][0] = exceeding * largest
     columns["largest"][0] = largest if exceeding else 0.0
+    columns["capped"] = columns["body"].copy()
+    columns["capped"][0] += exceeding * min(largest, 2.0 * 20.0)
     return columns
 
 
@@ -229,6 +231,39 @@ def test_rare_errors_are_granted_the_larger_of_c_and_the_largest_seen(worlds):
     # 20 positions a sequence: a sum of 30 is 1.5 nats, below c = 2; a sum of 80 is 4
     assert above.high == pytest.approx(2.0 * below.high)
     assert below.low == above.low > 0.0  # tau times the shortest, whatever the largest
+
+
+def test_the_lower_limit_grants_an_exceeding_sequence_tau_times_the_shortest(worlds):
+    estimate = interval(_stated(worlds, _rare(0.0, 2, 30.0), "rare_mean"), KL_TAIL, level=0.95)
+    share = float(binomial_lower(2, 640, error=0.05 / 8))
+    assert estimate.low == pytest.approx(share * 0.1 * 5.0 / 20.0)
+
+
+def test_where_most_sequences_err_the_lower_limit_is_that_of_the_capped_mean(worlds):
+    """An untrained model is far from the reference, and the interval has to say so."""
+    columns = _rare(body=0.0)
+    columns["exceeding"][:] = 16.0
+    columns["tail"] = 960.0 + 50.0 * (np.arange(40) % 3)  # about 3 nats a position
+    columns["largest"][:] = 70.0
+    columns["capped"] = np.full(40, 640.0) - np.arange(40) % 2
+    estimate = interval(_stated(worlds, columns, "rare_mean"), KL_TAIL, level=0.95)
+    assert estimate.value == pytest.approx(3.15, abs=0.02)
+    assert 1.99 < estimate.low <= 2.0
+    few = {name: values[:20] * (np.arange(20) < 15) for name, values in columns.items()}
+    few["positions"], few["sequences"] = columns["positions"][:20], columns["sequences"][:20]
+    few["shortest"] = columns["shortest"][:20]
+    rarely = interval(_stated(worlds, few, "rare_mean"), KL_TAIL, level=0.95)
+    assert 0.0 < rarely.low < 0.1  # fifteen blocks carry it: too few for a jackknife
+
+
+def test_body_and_tail_each_get_half_of_the_error(worlds):
+    columns = _rare(body=0.01)
+    estimate = interval(_stated(worlds, columns, "rare_mean"), KL_TAIL, level=0.95)
+    body = {"total": columns["body"], "weight": columns["positions"]}
+    alone = interval(_stated(worlds, body, "mean"), {}, level=0.975)
+    assert estimate.low == pytest.approx(alone.low)
+    tail = 2.0 * float(binomial_upper(0, 640, error=0.05 / 4))
+    assert estimate.high == pytest.approx(alone.high + tail)
 
 
 @settings(deadline=None, max_examples=40)

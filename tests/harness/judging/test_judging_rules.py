@@ -264,10 +264,13 @@ def test_a_secondary_claim_decides_nothing_and_is_judged_at_the_level(worlds):
         worlds.claim(),
         worlds.claim("beside", statistic=second.id, role="secondary"),
         specs=[second],
+        sites=SITES[:2],
     )
-    records = worlds.world(INSIDE) + worlds.world(OUTSIDE, statistic=second.id, site=None)
+    records = worlds.world(OUTSIDE, statistic=second.id, site=None)
+    for site in SITES[:2]:
+        records += worlds.world(INSIDE, site=site)
     verdict = _judge(worlds, frozen, records)
-    assert (verdict.word, verdict.family) == ("PASS", 1)
+    assert (verdict.word, verdict.family) == ("PASS", 2)
     assert verdict.claims[1].word == "FAIL"
     assert verdict.claims[1].members[0].estimate.level == 0.95
 
@@ -298,6 +301,16 @@ def test_a_dropped_control_is_listed_and_not_looked_for(worlds):
     assert verdict.word == "PASS"
     assert verdict.dropped_controls == {"untrained": "no fresh net was kept"}
     assert "untrained" not in [c.control for c in _member(verdict).controls]
+
+
+def test_a_dropped_control_is_not_looked_for_where_it_is_still_listed(worlds):
+    drop = {"untrained": "no fresh net was kept"}
+    frozen = worlds.registration(worlds.claim(), drop=drop)
+    every = worlds.registration(worlds.claim()).resolved.suite
+    resolved = frozen.resolved.model_copy(update={"suite": every})
+    listed = frozen.model_copy(update={"resolved": resolved})
+    records = worlds.world(INSIDE, controls=worlds.sound | {"untrained": None})
+    assert _judge(worlds, listed, records).word == "PASS"
 
 
 def test_a_pass_without_any_must_fail_control_says_so(worlds):
@@ -432,6 +445,16 @@ def test_p_values_are_corrected_over_the_p_valued_members(worlds, exceedances, q
     assert [m.word for m in found.members] == words
     assert found.members[0].estimate.p_value == pytest.approx((1 + exceedances[0]) / 4001)
     assert found.members[0].reason.startswith("p = 0.0")
+
+
+def test_an_undefined_p_value_stays_in_the_family_and_helps_nobody(worlds):
+    # p = .04 beside one that is undefined: Holm .08, not .04
+    frozen, records = _ranks(worlds, (159, 0), q_of=2)
+    fields = records[1].model_dump(include={"statistic", "site", "pair", "case", "estimator"})
+    broken = EvidenceRecord(**fields, undefined="rank 0")
+    verdict = _judge(worlds, frozen, [records[0], broken])
+    assert [m.word for m in verdict.claims[0].members] == ["INCONCLUSIVE", "UNDECIDABLE"]
+    assert "Holm-adjusted 0.07998" in verdict.claims[0].members[0].reason
 
 
 def _seeds(worlds, values, controls=None):

@@ -19,6 +19,7 @@ POSITIVE = st.floats(0.01, 100.0)
 RARE = {
     "body": [1.0, 2.0],
     "tail": [6.0, 0.0],
+    "capped": [7.0, 2.0],
     "positions": [20.0, 10.0],
     "sequences": [2, 2],
     "exceeding": [1, 0],
