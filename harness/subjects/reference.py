@@ -58,9 +58,9 @@ def locate(written: str) -> Located:
         shipped = zoo()
         if rest not in shipped:
             raise InputError(
-                f"no shipped model {rest!r}",
+                f"no shipped model {written!r}",
                 expected="a name that `prebench models` lists",
-                fix=nearest(rest, shipped),
+                fix=nearest(written, (f"zoo:{name}" for name in shipped)),
                 code="subject.unknown-model",
             )
         return _open(shipped[rest], written=written, kind="zoo")

@@ -342,6 +342,56 @@ def test_evidence_of_another_attempt_is_found(bundle: Path) -> None:
     assert verification_exit(found) is Exit.INTEGRITY
 
 
+def identity(folder: Path, data: bytes) -> None:
+    """Write another registration and call it by its own id wherever the old id stood."""
+    old = json.loads((folder / "manifest.json").read_bytes())["registration"]
+    (folder / "registration.json").write_bytes(data)
+    rechain(folder, lambda e: {k: sha256(data) if v == old else v for k, v in e.body.items()})
+    seal(folder, registration=sha256(data))
+
+
+def test_a_manifest_in_another_form_is_found_even_if_the_ledger_agrees(bundle: Path) -> None:
+    path = bundle / "manifest.json"
+    path.write_bytes(json.dumps(json.loads(path.read_bytes()), indent=1).encode())
+    rechain(bundle, lambda e: e.body)
+    assert "manifest.json: not in canonical form" in verify(bundle).problems
+
+
+def test_a_registration_in_another_form_is_found_even_if_its_id_fits(bundle: Path) -> None:
+    plain = json.loads((bundle / "registration.json").read_bytes())
+    identity(bundle, json.dumps(plain, indent=1).encode())
+    assert "registration.json: not in canonical form" in verify(bundle).problems
+
+
+def test_a_registration_edited_under_its_old_id_is_found(bundle: Path) -> None:
+    edit(bundle / "registration.json", b'"level":0.95', b'"level":0.5')
+    seal(bundle)
+    assert "registration.json: does not have the id of the manifest" in verify(bundle).problems
+
+
+@pytest.mark.parametrize(
+    ("field", "problem"),
+    [
+        ("registration", "verdict.json: is about another registration"),
+        ("evidence", "verdict.json: rests on other evidence"),
+    ],
+)
+def test_a_verdict_about_something_else_is_found_with_the_whole_chain_rewritten(
+    bundle: Path, field: str, problem: str
+) -> None:
+    path = bundle / "verdict.json"
+    path.write_bytes(canonical(json.loads(path.read_bytes()) | {field: "0" * 64}))
+    forge(bundle, "judged", verdict=sha256(path.read_bytes()))
+    assert problem in verify(bundle).problems
+
+
+@pytest.mark.parametrize(("fact", "other"), [("registration", "0" * 64), ("attempt", 7)])
+def test_a_last_line_about_another_run_is_found(bundle: Path, fact: str, other: Any) -> None:
+    rechain(bundle, lambda e: e.body | {fact: other} if e.event == PUBLISHED else e.body)
+    found = verify(bundle)
+    assert any(f"{fact} is not the manifest's" in problem for problem in found.problems)
+
+
 def test_a_verdict_entered_before_its_evidence_is_found(bundle: Path) -> None:
     lines = list(verify_chain((bundle / "ledger.jsonl").read_bytes()))
     at = next(i for i, line in enumerate(lines) if line.event == "judged")

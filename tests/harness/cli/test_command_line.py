@@ -159,7 +159,7 @@ LINE = "  - id: same-state"
         ("evaluate: 4096", "evaluate: many", "evaluate"),
         ("alignment.ev.paired@1", "alignment.ev.pared@1", "alignment.ev.paired@1"),
         ("blocks.1.hook_resid_mid", "blocks.1.hook_resid_mdi", "blocks.1.hook_resid_mid"),
-        ("zoo:dyck3/indep-101", "zoo:dyck3/indep-102", "zoo"),
+        ("zoo:dyck3/indep-101", "zoo:dyck3/indep-102", "zoo:dyck3/indep-101"),
         ("zoo:dyck3/indep-101", "hf:org/name", "zoo:NAME or path:FOLDER"),
     ],
 )
