@@ -43,6 +43,7 @@ class StatisticSpec(Record):
     parameters: dict[str, float] = Field(
         default={}, description="Frozen constants of the estimator (bar B: tau, c)."
     )
+    split: str = Field("evaluate", description="Split on whose blocks it is evaluated.")
     per_site: bool = Field(description="Whether there is one value for each site.")
     arms: tuple[str, ...] = Field((), description="Arms, if the statistic has any.")
     roles: dict[Literal["same", "differs"], dict[str, ControlRole]] = Field(

@@ -42,6 +42,16 @@ class EventFact(Record):
     note: str = Field(description="What it says.")
 
 
+class OtherFact(Record):
+    """Another registration in the same ledger: what else was tried here."""
+
+    registration: str = Field(description="Its id.")
+    at: str = Field(description="When it was entered.")
+    attempts: int = Field(description="Attempts to run it.")
+    judged: bool = Field(description="Whether an attempt was judged.")
+    published: bool = Field(description="Whether it was published.")
+
+
 class LedgerFacts(Record):
     """All that the page takes from the ledger."""
 
@@ -51,6 +61,7 @@ class LedgerFacts(Record):
     attempts: tuple[AttemptFact, ...] = Field(description="Every attempt, in order.")
     amendments: tuple[LinkFact, ...] = Field(description="Amendments, in both directions.")
     events: tuple[EventFact, ...] = Field(description="Overrides and stamps.")
+    others: tuple[OtherFact, ...] = Field((), description="Other registrations, in order.")
     stamped: bool = Field(description="Whether a time stamp was entered after the registration.")
 
     def counted(self, attempt: int) -> str:
@@ -60,6 +71,13 @@ class LedgerFacts(Record):
         ]
         total = f"attempt {attempt} of {len(self.attempts)}"
         return f"{total} ({', '.join(ends)})" if ends else total
+
+    def decides(self, attempt: int, rule: str | int) -> bool:
+        """Whether `attempt` is the one that the registration's decision rule takes."""
+        if rule != "first-completed":
+            return attempt == rule
+        finished = [fact.attempt for fact in self.attempts if fact.state == "finished"]
+        return bool(finished) and attempt == finished[0]
 
     def _n(self, state: AttemptState) -> int:
         return sum(fact.state == state for fact in self.attempts)
@@ -105,7 +123,33 @@ def facts_of(lines: Sequence[Entry], registration: str) -> LedgerFacts:
         attempts=tuple(attempts[n] for n in sorted(attempts)),
         amendments=tuple(links),
         events=tuple(events),
+        others=_others(lines, registration),
         stamped=bool(stamps),
+    )
+
+
+def _others(lines: Sequence[Entry], registration: str) -> tuple[OtherFact, ...]:
+    registered = [
+        (other, line.at)
+        for line in lines
+        if line.event == "registered" and (other := _text(line.body, "registration"))
+    ]
+
+    def count(other: str, event: str) -> int:
+        return sum(
+            line.event == event and _text(line.body, "registration") == other for line in lines
+        )
+
+    return tuple(
+        OtherFact(
+            registration=other,
+            at=at,
+            attempts=count(other, "attempt-started"),
+            judged=count(other, "judged") > 0,
+            published=count(other, "published") > 0,
+        )
+        for other, at in registered
+        if other != registration
     )
 
 

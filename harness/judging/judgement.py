@@ -20,7 +20,7 @@ from harness.judging.controls import (
     estimate_of,
     standing_of,
 )
-from harness.judging.estimators import check_stated
+from harness.judging.estimators import check_stated, describe
 from harness.judging.evidence import Evidence, EvidenceRecord
 from harness.judging.family import Key, Member, family_size, is_primary, members
 from harness.judging.multiplicity import holm, holm_limit, member_level
@@ -146,9 +146,36 @@ def _index(registration: Registration, evidence: Evidence) -> dict[Key, Evidence
                 code="evidence.key-twice",
             )
         spec = registration.resolved.statistics.get(record.statistic)
-        check_stated(record, spec.parameters if spec else {})
+        if spec is None:
+            raise IntegrityError(
+                f"evidence for {record.statistic}, which the registration does not know",
+                expected=f"one of {', '.join(registration.resolved.statistics)}",
+                fix="take the evidence file as the run wrote it, or run again",
+                code="evidence.unknown-statistic",
+            )
+        _refuse_partial(registration, record, split=spec.split)
+        check_stated(record, spec.parameters)
         index[record.key] = record
     return index
+
+
+def _refuse_partial(registration: Registration, record: EvidenceRecord, *, split: str) -> None:
+    """A record covers every registered block, and a random control every registered draw."""
+    corpus = registration.claim.corpus
+    blocks = -(-corpus.splits.get(split, 0) // corpus.block)
+    draws = registration.resolved.suite.draws
+    found = ""
+    if record.blocks is not None and record.blocks != tuple(range(blocks)):
+        found, expected = f"{len(record.blocks)} blocks", f"blocks 0 to {blocks - 1} of {split}"
+    elif record.draws is not None and record.value is None and len(record.draws) != draws:
+        found, expected = f"{len(record.draws)} draws", f"the registered {draws} draws"
+    if found:
+        raise IntegrityError(
+            f"a record of {found} ({describe(record)})",
+            expected=expected,
+            fix="take the evidence file as the run wrote it, or run again",
+            code="evidence.partial",
+        )
 
 
 def _refuse_missing(

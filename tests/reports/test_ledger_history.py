@@ -106,3 +106,35 @@ def test_publishing_and_other_registrations_change_nothing() -> None:
 def test_a_history_that_cannot_be_is_refused(events: list[tuple[str, dict[str, Any]]]) -> None:
     with pytest.raises(IntegrityError):
         facts_of(chain(*events), ID)
+
+
+def test_other_registrations_in_the_ledger_are_told() -> None:
+    lines = chain(
+        ("registered", {"registration": OTHER}),
+        ("attempt-started", {"registration": OTHER, "attempt": 1}),
+        ("attempt-finished", {"registration": OTHER, "attempt": 1}),
+        ("attempt-started", {"registration": OTHER, "attempt": 2}),
+        ("judged", {"registration": OTHER, "attempt": 1, "verdict": "c" * 64}),
+        about("registered"),
+    )
+    (other,) = facts_of(lines, ID).others
+    assert other.registration == OTHER
+    assert (other.attempts, other.judged, other.published) == (2, True, False)
+    assert facts_of(lines, OTHER).others[0].attempts == 0
+
+
+def test_the_attempt_that_decides_is_the_first_completed_or_the_one_named() -> None:
+    facts = facts_of(
+        chain(
+            about("registered"),
+            about("attempt-started", 1),
+            about("attempt-failed", 1),
+            about("attempt-started", 2),
+            about("attempt-finished", 2),
+            about("attempt-started", 3),
+            about("attempt-finished", 3),
+        ),
+        ID,
+    )
+    assert [n for n in (1, 2, 3) if facts.decides(n, "first-completed")] == [2]
+    assert [n for n in (1, 2, 3) if facts.decides(n, 3)] == [3]

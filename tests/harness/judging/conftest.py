@@ -78,6 +78,7 @@ def registration(
     level: float = 0.95,
     judge: int = JUDGE_VERSION,
     drop: Mapping[str, str] | None = None,
+    blocks: int = 40,
 ) -> Registration:
     """A frozen registration of `claims`; bars abstain unless given; no `others`: within."""
     abstained = {name: {"abstain": "not the question"} for name in ("B", "P", "C", "Pr")}
@@ -96,7 +97,7 @@ def registration(
                 "reference": "zoo:a",
                 "others": {label: f"zoo:{label}" for label in others},
             },
-            "corpus": {"name": "noise", "seed": 1, "splits": {"evaluate": 640}},
+            "corpus": {"name": "noise", "seed": 1, "splits": {"evaluate": 16 * blocks}},
             "plan": {},
             "bars": abstained | dict(bars or {}),
             "claims": list(claims),
@@ -150,11 +151,14 @@ def record(
 
 
 def mean_record(
-    value: float, *, spread: float = 0.1, blocks: int = 40, **fields: Any
+    value: float, *, spread: float = 0.1, blocks: int = 40, carrying: int = 40, **fields: Any
 ) -> EvidenceRecord:
-    """A `mean` whose value is exactly `value` and whose blocks alternate around it."""
-    weight = np.full(blocks, 8.0)
-    total = 8.0 * (value + spread * np.where(np.arange(blocks) % 2, 1.0, -1.0))
+    """A `mean` whose value is exactly `value` and whose blocks alternate around it.
+
+    Only the first `carrying` blocks have any weight.
+    """
+    weight = np.where(np.arange(blocks) < carrying, 8.0, 0.0)
+    total = weight * (value + spread * np.where(np.arange(blocks) % 2, 1.0, -1.0))
     stated = float(total.sum() / weight.sum())
     return record({"total": total, "weight": weight}, value=stated, **fields)
 

@@ -20,7 +20,7 @@ def test_seven_members_with_eight_controls_of_256_blocks_are_judged_in_a_fifth_o
     roles = {"same": dict.fromkeys(controls, "must-fail")}
     spec = worlds.spec("world.ev@1", estimator="one_minus_ratio", roles=roles)
     frozen = worlds.registration(
-        worlds.claim(statistic=spec.id), specs=[spec], sites=SITES, controls=controls
+        worlds.claim(statistic=spec.id), specs=[spec], sites=SITES, controls=controls, blocks=256
     )
     rng = np.random.default_rng(0)
     records = []

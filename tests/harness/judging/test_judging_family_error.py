@@ -20,7 +20,7 @@ def _share_wrong(worlds, *, replicates, seed, blocks=24):
     nor outside, and an interval that leaves the threshold out has missed the true value.
     """
     rng = np.random.default_rng(seed)
-    frozen = worlds.registration(worlds.claim(above=0.0), sites=SITES, controls={})
+    frozen = worlds.registration(worlds.claim(above=0.0), sites=SITES, controls={}, blocks=blocks)
     wrong = 0
     for _ in range(replicates):
         shared = rng.standard_normal(blocks)  # members depend, as sites of one model do

@@ -83,7 +83,6 @@ def test_draws_inside_make_a_pass_not_diagnostic_and_are_counted_in_the_reason(w
     [
         ("untrained", None, "its evidence is missing"),
         ("shuffled", _share(3), "3 of 32 draws inside"),
-        ("shuffled", [0.0] * 20, "0 of 20 draws inside"),
         ("shuffled", [0.0] * 31 + [None], "0 of 32 draws inside"),
         ("shuffled", None, "its evidence is missing"),
     ],
@@ -97,7 +96,7 @@ def test_a_pass_with_an_unproven_must_fail_control_is_inconclusive(worlds, contr
 def test_an_undefined_control_proves_nothing(worlds):
     frozen = worlds.registration(worlds.claim())
     records = worlds.world(INSIDE, controls=worlds.sound | {"untrained": None})
-    records.append(worlds.mean_record(0.1, case="untrained", blocks=8))
+    records.append(worlds.mean_record(0.1, case="untrained", carrying=8))
     verdict = _judge(worlds, frozen, records)
     assert verdict.word == "INCONCLUSIVE"
     assert "undefined, 8 effective blocks" in _member(verdict).reason
@@ -155,7 +154,7 @@ def test_a_differs_claim_fails_only_where_its_must_pass_control_passes(worlds):
 
 def test_too_few_blocks_are_undecidable_whatever_the_controls(worlds):
     frozen = worlds.registration(worlds.claim())
-    records = [worlds.mean_record(0.9, blocks=10), *worlds.world(0.9)[1:]]
+    records = [worlds.mean_record(0.9, carrying=10), *worlds.world(0.9)[1:]]
     verdict = _judge(worlds, frozen, records)
     assert verdict.word == "UNDECIDABLE"
     assert _member(verdict).reason.startswith("undefined: 10 effective blocks")
@@ -224,7 +223,7 @@ def _claims(worlds, *words):
         main = {"FAIL": OUTSIDE, "INCONCLUSIVE": 0.5}.get(word, INSIDE)
         made = worlds.world(main, controls=controls, **fields)
         if word == "UNDECIDABLE":
-            made[0] = worlds.mean_record(0.9, blocks=4, **fields)
+            made[0] = worlds.mean_record(0.9, carrying=4, **fields)
         records += made
     return frozen, records
 
@@ -380,10 +379,37 @@ def test_edited_evidence_is_refused_in_every_record(worlds, case):
 
 def test_evidence_of_another_estimator_is_refused(worlds):
     frozen = worlds.registration(worlds.claim())
-    ratio = worlds.record({"numerator": [1.0] * 30, "denominator": [1.0] * 30}, value=1.0)
+    ratio = worlds.record({"numerator": [1.0] * 40, "denominator": [1.0] * 40}, value=1.0)
     records = [ratio.model_copy(update={"estimator": "ratio"}), *worlds.world(INSIDE)[1:]]
     with pytest.raises(IntegrityError, match="another form"):
         _judge(worlds, frozen, records)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda worlds: worlds.mean_record(INSIDE, blocks=39),
+        lambda worlds: worlds.mean_record(INSIDE, blocks=41),
+        lambda worlds: worlds.mean_record(INSIDE).model_copy(update={"blocks": (*range(39), 40)}),
+        lambda worlds: worlds.mean_record(0.1, case="untrained", blocks=39),
+        lambda worlds: worlds.draws_record([0.0] * 31, case="shuffled"),
+        lambda worlds: worlds.draws_record([0.0] * 33, case="shuffled"),
+    ],
+)
+def test_evidence_that_leaves_out_or_adds_blocks_or_draws_is_refused(worlds, change):
+    frozen = worlds.registration(worlds.claim())
+    changed = change(worlds)
+    records = [r for r in worlds.world(INSIDE) if r.key != changed.key]
+    with pytest.raises(IntegrityError) as caught:
+        _judge(worlds, frozen, [*records, changed])
+    assert caught.value.code == "evidence.partial"
+
+
+def test_evidence_of_a_statistic_that_was_not_registered_is_refused(worlds):
+    frozen = worlds.registration(worlds.claim())
+    stranger = worlds.mean_record(INSIDE, statistic="world.other@1")
+    with pytest.raises(IntegrityError, match="does not know"):
+        _judge(worlds, frozen, [*worlds.world(INSIDE), stranger])
 
 
 def test_a_same_claim_about_a_p_value_is_bad_input(worlds):
