@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 export PREBENCH_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint slow install clean
+.PHONY: demo test lint slow bench install clean
 
 install: $(STAMP)
 
@@ -29,6 +29,9 @@ test: lint
 
 slow: $(STAMP)
 	$(BIN)/pytest -m slow
+
+bench: $(STAMP)
+	$(BIN)/python tests/benchmarks/speed.py
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

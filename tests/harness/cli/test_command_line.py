@@ -192,6 +192,47 @@ def test_a_workspace_that_is_a_file_is_refused(tmp_path):
     assert (tmp_path / "home").read_text() == "a file"
 
 
+@pytest.fixture
+def tiny_disk(tmp_path):
+    """A file system of 200 kB, where the system lets a test mount one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(place)], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("mounting a tmpfs is not permitted here")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_full_disk_is_exit_4_and_old_files_stay_whole(small, tiny_disk):
+    folder, identifier = small
+    home = tiny_disk / "home"
+    prebench("register", "claim.yaml", "--workspace", home, cwd=folder)
+    before = {p: p.read_bytes() for p in home.rglob("*") if p.is_file()}
+    filler = tiny_disk / "filler"
+    free = os.statvfs(tiny_disk).f_bavail * os.statvfs(tiny_disk).f_frsize
+    filler.write_bytes(b"x" * free)
+    text = (folder / "claim.yaml").read_text().replace("above: 0.5", "above: 0.55")
+    changed = folder / "another.yaml"
+    changed.write_text(text)
+    for arguments in (
+        ("register", changed, "--workspace", home),
+        ("run", identifier[:12], "--workspace", home),
+        ("publish", identifier[:12], "--to", tiny_disk / "bundle"),
+    ):
+        done = prebench(*arguments, cwd=folder, code=4)
+        assert "no space left" in done.stderr
+    for file, old in before.items():  # the ledger's last page may have had room for a line
+        now = file.read_bytes()
+        assert now == old or (file.name == "ledger.jsonl" and now.startswith(old))
+    assert not (tiny_disk / "bundle").exists()
+    prebench("log", "--workspace", home, cwd=folder)
+    filler.unlink()
+    prebench("register", changed, "--workspace", home, cwd=folder)
+
+
 def test_a_missing_file_and_an_unknown_id_are_bad_input(tmp_path):
     prebench("check", "nowhere.yaml", cwd=tmp_path, code=2)
     prebench("check", tmp_path, cwd=tmp_path, code=2)
