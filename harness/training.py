@@ -89,12 +89,19 @@ def train_to(
 
     from harness.runners.train import accuracies, train
     from harness.runners.trainer import set_threads
+    from harness.subjects.dyck_config import DyckConfig
     from harness.subjects.loading import save_subject
     from harness.subjects.reference import locate
 
     progress(f"training {recipe.name}: {recipe.steps:,} steps of {recipe.batch} sequences")
     begun = time.monotonic()
-    model = train(recipe, **dict(trainer_options or {}))
+    model = train(
+        recipe,
+        keep=lambda step, weights: save_subject(
+            DyckConfig.model_validate(recipe.config), weights, folder / f"step-{step}"
+        ),
+        **dict(trainer_options or {}),
+    )
     seconds = time.monotonic() - begun
     progress(f"testing on {recipe.evaluation_sequences:,} fresh sequences")
     measured = accuracies(model, seed=recipe.evaluation_seed, sequences=recipe.evaluation_sequences)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import torch
-from pytorch_lightning import LightningModule
+from pytorch_lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset
@@ -18,7 +18,11 @@ from harness.runners.trainer import make_trainer, set_threads
 from harness.streams import torch_seed
 from harness.subjects.dyck import DyckTransformer, initialise
 from harness.subjects.dyck_config import DyckConfig
+from harness.subjects.loading import load
 from harness.subjects.recipe import Recipe
+from harness.subjects.reference import locate
+
+Keep = Callable[[int, Mapping[str, Tensor]], None]
 
 _CHUNK_BATCHES = 128  # the corpus is drawn this many batches at a time
 
@@ -64,7 +68,7 @@ class TrainSubject(LightningModule):
     def configure_optimizers(self) -> Any:
         spec = self.recipe.optimiser
         optimiser = torch.optim.AdamW(
-            self.model.parameters(),
+            [weight for weight in self.model.parameters() if weight.requires_grad],
             lr=spec.lr,
             betas=spec.betas,
             weight_decay=spec.weight_decay,
@@ -76,19 +80,53 @@ class TrainSubject(LightningModule):
         return [optimiser], [{"scheduler": schedule, "interval": "step"}]
 
 
-def train(recipe: Recipe, **trainer_options: Any) -> DyckTransformer:
-    """The model that the recipe ends with."""
+class Checkpoints(Callback):
+    """Hands the weights over after each of the recipe's checkpoint steps."""
+
+    def __init__(self, steps: Sequence[int], keep: Keep) -> None:
+        self.steps, self.keep = frozenset(steps), keep
+
+    def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
+        """After optimiser step `trainer.global_step`."""
+        if trainer.global_step in self.steps:
+            model = cast(TrainSubject, module).model
+            self.keep(trainer.global_step, {n: w.clone() for n, w in model.state_dict().items()})
+
+
+def train(
+    recipe: Recipe, *, keep: Keep = lambda step, weights: None, **trainer_options: Any
+) -> DyckTransformer:
+    """The model that the recipe ends with.
+
+    Args:
+        recipe: what to train.
+        keep: called with step and weights at every checkpoint of the recipe.
+        trainer_options: the Lightning Trainer's own.
+    """
     set_threads()
     model = DyckTransformer(DyckConfig.model_validate(recipe.config))
     start = torch.Generator().manual_seed(torch_seed(recipe.init_seed, "init"))
     initialise(model, generator=start, std=recipe.init_std)
+    if recipe.shared_io is not None:
+        _share_io(model, recipe.shared_io)
     trainer = make_trainer(
         max_steps=recipe.steps,
         gradient_clip_val=recipe.optimiser.clip_norm,
+        callbacks=[Checkpoints(recipe.checkpoints, keep)],
         **trainer_options,
     )
     trainer.fit(TrainSubject(model, recipe), DataLoader(BatchStream(recipe), batch_size=None))
     return model
+
+
+def _share_io(model: DyckTransformer, reference: str) -> None:
+    """Gives the model the input and output weights of another, and freezes them."""
+    donor = locate(reference)
+    given, own = load(donor).weights(), dict(model.named_parameters())
+    with torch.no_grad():
+        for name in donor.architecture.shared_io:
+            own[name].copy_(given[name])
+            own[name].requires_grad_(False)
 
 
 def accuracies(model: DyckTransformer, *, seed: int, sequences: int) -> dict[str, float]:

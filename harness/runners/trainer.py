@@ -46,6 +46,7 @@ def make_trainer(**options: Any) -> Trainer:
         "enable_model_summary": False,
         "enable_progress_bar": interactive,
         "use_distributed_sampler": False,
-        "callbacks": [RichProgressBar(console_kwargs={"stderr": True})] if interactive else None,
     }
-    return Trainer(**{**defaults, **options})
+    bar = [RichProgressBar(console_kwargs={"stderr": True})] if interactive else []
+    callbacks = [*bar, *options.pop("callbacks", ())]
+    return Trainer(**{**defaults, **options}, callbacks=callbacks)

@@ -41,10 +41,16 @@ class Recipe(Record):
     config: dict[str, int | float] = Field(default={}, description="Departures from its defaults.")
     init_seed: int = Field(ge=0, lt=2**53, description="Root seed of the initial weights.")
     init_std: float = Field(0.02, gt=0, description="Standard deviation of the initial weights.")
+    shared_io: str | None = Field(
+        None, description="Model whose input and output weights it starts with and keeps, frozen."
+    )
     corpus: Literal["dyck3"] = Field("dyck3", description="Corpus of the training sequences.")
     data_seed: int = Field(ge=0, lt=2**53, description="Corpus seed of the training sequences.")
     batch: int = Field(32, ge=1, description="Sequences a step.")
     steps: int = Field(ge=1, description="Optimiser steps.")
+    checkpoints: tuple[int, ...] = Field(
+        (), description="Steps after which the weights are saved too, in folders step-N."
+    )
     optimiser: Optimiser = Optimiser()
     evaluation_seed: int = Field(ge=0, lt=2**53, description="Corpus seed of the accuracy test.")
     evaluation_sequences: int = Field(20_000, ge=1, description="Fresh sequences of that test.")

@@ -103,3 +103,24 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
 def test_every_shipped_recipe_reads():
     for name in recipes():
         assert read_recipe(name)[0].name == name
+
+
+def test_shared_input_and_output_weights_stay_bit_identical(tmp_path, one_thread, save_random):
+    reference = save_random(5, "donor")
+    donor = locate(reference)
+    path = tmp_path / "recipe.yaml"
+    path.write_text(SHORT.format(init=1, steps=20) + f"shared_io: '{reference}'\n")
+    train_to(str(path), tmp_path / "a")
+    found = locate(f"path:{tmp_path / 'a'}")
+    for name, tensor in found.tensors.items():
+        shared = name in found.architecture.shared_io or name == "position_code"
+        assert (tensor.data == donor.tensors[name].data) == shared, name
+
+
+def test_checkpoints_are_the_weights_along_the_run(tmp_path, one_thread):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(SHORT.format(init=1, steps=20) + "checkpoints: [5, 20]\n")
+    card = train_to(str(path), tmp_path / "a")
+    digests = [locate(f"path:{tmp_path / 'a' / f'step-{n}'}").resolved.weights for n in (5, 20)]
+    assert digests[1] == card["weights"] != digests[0]
+    assert not (tmp_path / "a" / "step-10").exists()
