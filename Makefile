@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: $(STAMP)
-	$(BIN)/prebench demo --to audits/demo
+	$(BIN)/prebench demo --to audits/demo --replace
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

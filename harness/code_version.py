@@ -10,20 +10,24 @@ from pathlib import Path
 from prereg.resolved import ResolvedCode
 
 PACKAGES = ("prereg", "harness", "suites", "reports")
-SUFFIXES = frozenset({".py", ".yaml", ".json", ".html", ".css", ".svg", ".jinja"})
+SUFFIXES = frozenset({".py", ".yaml", ".json", ".css", ".j2"})
 LIBRARIES = ("torch", "pytorch-lightning", "torchmetrics", "numpy", "scipy", "safetensors")
 """Libraries whose versions can move a measured number."""
 
 
 @cache
-def code_version() -> ResolvedCode:
+def code_version(suite_package: str = PACKAGES[0]) -> ResolvedCode:
     """Version and sha256 over (path, bytes) of every source and data file, sorted by path.
 
     The same for a wheel, an editable install and a clone. Shipped models are left out: they have
     digests of their own.
+
+    Args:
+        suite_package: the package of the suite that measures, which may come from elsewhere.
     """
     digest = hashlib.sha256()
-    for package in PACKAGES:
+    guest = suite_package.partition(".")[0]
+    for package in (*PACKAGES, *(() if guest in PACKAGES else (guest,))):
         root = _root(package)
         files = sorted(
             (path.relative_to(root).as_posix(), path)

@@ -1,7 +1,7 @@
 """Controls that any suite can use: functions from a case to a case.
 
-Each takes the case of the claim and a `numpy`-seeded stream, and replaces the fields that its row
-in the suite's catalogue names. The measurement that follows cannot tell one from the other.
+Each takes the case of the claim, and a root seed where it is random, and replaces the fields that
+its row in the suite's catalogue names. The measurement that follows cannot tell one from the other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def gauge_self(case: Case, *, seed: int, sites: Sequence[str]) -> Case:
     the rounding of the subject's own dtype. Offsets are N(0, 1) in each coordinate.
     """
     architecture = case.reference.architecture
-    stored = case.reference.weights()
+    stored = {name: tensor.cpu() for name, tensor in case.reference.weights().items()}
     dtype = next(iter(stored.values())).dtype
     width = architecture.size("residual")
     planted = torch.from_numpy(haar(width, generator=generator(seed, "gauge-self", "rotation")))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.corpora.catalogue import Corpus
 from harness.judging.evidence import EvidenceRecord, Undefined
 from prereg.resolved import StatisticSpec
 
@@ -33,9 +34,9 @@ class Measured:
 class Context:
     """What a suite's `measure` is given beside the cases."""
 
-    corpus: Any  # harness.runners.blocks.Corpus
+    corpus: Corpus
     block_size: int
-    plan: Any  # the suite's plan
+    plan: Any  # the suite's own subclass of Plan
     statistics: frozenset[str]  # ids to measure; the others may be left out
     trainer_options: Mapping[str, Any]
 

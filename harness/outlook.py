@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from harness.corpora.catalogue import corpus, ranges
 from harness.judging.family import family_size, members
 from harness.judging.jackknife import MIN_EFFECTIVE_BLOCKS
-from harness.judging.multiplicity import member_level, smallest_n_rare
+from harness.judging.multiplicity import member_level, smallest_draws, smallest_n_rare
 from harness.resolve import Prepared
+from harness.subjects.architecture import RESIDUAL
 from prereg.errors import InputError
 from prereg.registration import Registration
 
@@ -41,14 +43,9 @@ def outlook(prepared: Prepared) -> Outlook:
     claim = registration.claim
     samples, size = claim.corpus.splits["evaluate"], claim.corpus.block
     blocks = -(-samples // size)
-    needed = int(MIN_EFFECTIVE_BLOCKS)
-    if blocks < needed:
-        raise InputError(
-            f"corpus.splits.evaluate: {samples} samples in blocks of {size} are {blocks} blocks",
-            expected=f"at least {needed} blocks: with fewer every member is UNDECIDABLE",
-            fix=f"set evaluate to {needed * size} or more, or make the blocks smaller",
-            code="registration.too-few-blocks",
-        )
+    _insist_on_blocks(samples, size=size, blocks=blocks)
+    _insist_on_fit(prepared)
+    _insist_on_seeds(prepared.registration)
     family = members(registration)
     m = family_size(registration, family)
     return Outlook(
@@ -59,19 +56,67 @@ def outlook(prepared: Prepared) -> Outlook:
         members={name: len(found) for name, found in family.items()},
         controls=tuple(control.name for control in registration.resolved.suite.controls),
         draws=registration.resolved.suite.draws,
-        warnings=tuple(_warnings(registration, m=m, samples=samples)),
+        warnings=(*prepared.plan.warnings(), *_warnings(registration, m=m, samples=samples)),
     )
+
+
+def _insist_on_blocks(samples: int, *, size: int, blocks: int) -> None:
+    """Blocks differ in tokens, so some more are needed than the effective ones that decide."""
+    needed = round(1.2 * MIN_EFFECTIVE_BLOCKS)
+    if blocks < needed:
+        raise InputError(
+            f"corpus.splits.evaluate: {samples} samples in blocks of {size} are {blocks} blocks",
+            expected=f"at least {needed} blocks: with fewer, members come out UNDECIDABLE",
+            fix=f"set evaluate to {needed * size} or more, or make the blocks smaller",
+            code="registration.too-few-blocks",
+        )
+
+
+def _insist_on_fit(prepared: Prepared) -> None:
+    needed = prepared.plan.fit_tokens(prepared.reference.architecture.size(RESIDUAL))
+    if not needed:
+        return
+    choice = prepared.registration.claim.corpus
+    fit = ranges(choice)["fit"]
+    seen = fit.head(256)
+    tokens = int(corpus(choice).sample(seen).mask.sum()) * fit.count // seen.count
+    if tokens < needed:
+        raise InputError(
+            f"corpus.splits.fit: {fit.count} samples, about {tokens:,} tokens",
+            expected=f"at least {needed:,} tokens, or the fitted maps are noise",
+            fix=f"set fit to {-(-needed * fit.count // max(tokens, 1))} or more",
+            code="registration.too-few-fit-tokens",
+        )
+
+
+def _insist_on_seeds(registration: Registration) -> None:
+    for name, judged in registration.claim.judged().items():
+        pairs = (
+            registration.claim.subjects.others if judged.over.pairs == "all" else judged.over.pairs
+        )
+        if judged.pool == "seeds" and len(pairs) < 2:
+            raise InputError(
+                f"{name}: pool: seeds over {len(pairs)} pair",
+                expected="at least two pairs: one seed says nothing about the others",
+                fix="name more models under subjects.others, or leave pool out",
+                code="registration.one-seed",
+            )
 
 
 def _warnings(registration: Registration, *, m: int, samples: int) -> list[str]:
     found = []
+    level = registration.claim.decision.level
     for name, judged in registration.claim.judged().items():
         spec = registration.resolved.statistics[judged.statistic]
+        if spec.estimator == "draws" and spec.parameters.get("draws", 0) < smallest_draws(
+            level, m=m
+        ):
+            found.append(
+                f"{name}: a PASS needs a null of at least {smallest_draws(level, m=m):,} draws"
+            )
         upper = judged.region.upper
         if spec.estimator == "rare_mean" and upper < float("inf"):
-            needed = smallest_n_rare(
-                spec.parameters["c"], m, registration.claim.decision.level, upper
-            )
+            needed = smallest_n_rare(spec.parameters["c"], m, level, upper)
             if samples < needed:
                 found.append(
                     f"{name}: a PASS below {upper:g} {spec.unit} needs at least {needed:,} "

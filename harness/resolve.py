@@ -57,7 +57,7 @@ def prepare(hypothesis: Hypothesis) -> Prepared:
         InputError: something does not exist, does not fit, or could never be decided.
     """
     chosen = _suite(hypothesis)
-    plan = _plan(hypothesis, chosen)
+    plan = plan_of(hypothesis, chosen)
     drawn = corpus(hypothesis.corpus)
     sizes = ranges(hypothesis.corpus)
     missing = [split for split in chosen.required_splits if split not in sizes]
@@ -68,25 +68,20 @@ def prepare(hypothesis: Hypothesis) -> Prepared:
             fix=f"add `{missing[0]}: 2048` under corpus.splits",
             code="registration.missing-split",
         )
+    plan.check(hypothesis.corpus.splits)
     reference = locate(hypothesis.subjects.reference)
     others = {label: locate(ref) for label, ref in hypothesis.subjects.others.items()}
     _check_pairs(hypothesis, reference, others)
     _check_sites(plan, reference)
-    statistics = _statistics(hypothesis, chosen, plan)
+    statistics, frozen_suite = catalogue(hypothesis, chosen, plan)
     resolved = Resolved(
         subjects=ResolvedSubjects(
             reference=reference.resolved,
             others={label: other.resolved for label, other in others.items()},
         ),
         corpus=ResolvedCorpus(digest=drawn.digest(tuple(sizes[split] for split in sorted(sizes)))),
-        code=code_version(),
-        suite=ResolvedSuite(
-            name=chosen.name,
-            version=chosen.version,
-            controls=_controls(hypothesis, chosen, statistics),
-            draws=plan.draws,
-            figures=chosen.figures,
-        ),
+        code=code_version(chosen.package),
+        suite=frozen_suite,
         statistics=statistics,
         sites=plan.all_sites,
         judge=JUDGE_VERSION,
@@ -94,6 +89,25 @@ def prepare(hypothesis: Hypothesis) -> Prepared:
     )
     registration = Registration(claim=_filled(hypothesis, plan), resolved=resolved)
     return Prepared(registration, chosen, plan, reference, others)
+
+
+def catalogue(
+    hypothesis: Hypothesis, chosen: Suite, plan: Plan
+) -> tuple[dict[str, StatisticSpec], ResolvedSuite]:
+    """The suite's statistics with frozen parameters, and the controls and figures in use.
+
+    Raises:
+        InputError: a claim, bar or control that the suite does not have, or cannot decide.
+    """
+    statistics = _statistics(hypothesis, chosen, plan)
+    frozen = ResolvedSuite(
+        name=chosen.name,
+        version=chosen.version,
+        controls=_controls(hypothesis, chosen, statistics),
+        draws=plan.draws,
+        figures=chosen.figures,
+    )
+    return statistics, frozen
 
 
 def differences(frozen: Resolved, now: Resolved) -> tuple[str, ...]:
@@ -131,7 +145,12 @@ def _suite(hypothesis: Hypothesis) -> Suite:
     return chosen
 
 
-def _plan(hypothesis: Hypothesis, chosen: Suite) -> Plan:
+def plan_of(hypothesis: Hypothesis, chosen: Suite) -> Plan:
+    """The hypothesis' plan, as the suite reads it.
+
+    Raises:
+        InputError: it is not a plan of that suite.
+    """
     try:
         return chosen.plan.model_validate_json(as_json(hypothesis.plan))
     except ValidationError as error:
@@ -199,22 +218,22 @@ def _check_shared_io(wanted: str, label: str, reference: Located, other: Located
 
 
 def _check_sites(plan: Plan, reference: Located) -> None:
-    widths = reference.architecture.sites
-    residual = reference.architecture.size(RESIDUAL)
+    spaces = reference.architecture.site_spaces
     for site in plan.all_sites:
-        if site not in widths:
+        if site not in spaces:
             raise InputError(
                 f"no site {site!r} in a {reference.architecture.name} model",
                 expected=f"a site that `prebench models {reference.resolved.written}` lists",
-                fix=nearest(site, widths),
+                fix=nearest(site, spaces),
                 code="registration.unknown-site",
             )
-        if not site.split(".")[-1].startswith(("hook_resid", "hook_embed")):
+        if plan.site_space not in (None, spaces[site]):
+            known = [name for name, space in spaces.items() if space == plan.site_space]
             raise InputError(
-                f"the site {site!r} of width {widths[site]}",
-                expected=f"a state of the residual stream (width {residual})",
-                fix="use a hook_resid_pre, hook_resid_mid or hook_resid_post site",
-                code="registration.not-residual",
+                f"the site {site!r} in the space {spaces[site]}",
+                expected=f"a site in the space {plan.site_space}",
+                fix=nearest(site, known),
+                code="registration.other-space",
             )
 
 

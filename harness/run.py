@@ -17,6 +17,7 @@ from harness.measured import Context, Measured, draws_record, record
 from harness.resolve import Prepared, differences, prepare
 from harness.stages import Stage, StageStore
 from harness.suite import load_callable
+from prereg.attempts import Attempt
 from prereg.canonical import canonical, sha256
 from prereg.errors import IntegrityError
 from prereg.registration import Registration
@@ -45,6 +46,8 @@ class _Session:
     prepared: Prepared
     header: EvidenceHeader
     trainer_options: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    attempt: Attempt
     store: StageStore
     progress: Progress
     stages: list[dict[str, Any]] = field(default_factory=list)
@@ -86,18 +89,19 @@ def run(
     deviations = (*differing, f"reason given: {deviate}") if differing else ()
     options = dict(trainer_options or {})
     begun = time.monotonic()
+    known = frozenset() if fresh else workspace.stages(registration.id)
     facts = {"code": prepared.registration.resolved.code.sha256}
     with workspace.start_attempt(registration.id, deviations=deviations, facts=facts) as attempt:
         header = EvidenceHeader(
             evidence="prebench/evidence/1", registration=registration.id, deviations=deviations
         )
-        store = StageStore(attempt.stages, reuse=not fresh)
-        session = _Session(prepared, header, options, store, progress)
+        store = StageStore(attempt.stages, known=known)
+        session = _Session(prepared, header, options, environment(), attempt, store, progress)
         records = _measure(registration, session)
         evidence = write_evidence(Evidence(header=header, records=tuple(records)))
         run_record = {
             "run": "prebench/run/1",
-            "environment": environment(),
+            "environment": session.environment,
             "trainer_options": {name: str(value) for name, value in options.items()},
             "stages": session.stages,
             "seconds": round(time.monotonic() - begun, 3),
@@ -154,7 +158,13 @@ def _stage(
 ) -> Iterable[EvidenceRecord]:
     """The records of one case of one pair, measured or taken from an earlier attempt."""
     name = MAIN if control is None else control.name
-    stage = Stage(f"{pair}/{name}", session.header, session.prepared, session.trainer_options)
+    stage = Stage(
+        f"{pair}/{name}",
+        session.header,
+        session.prepared,
+        session.trainer_options,
+        session.environment,
+    )
     kept = session.store.find(stage)
     begun = time.monotonic()
     if kept is None:
@@ -164,11 +174,16 @@ def _stage(
     else:
         session.progress(f"{stage.name}: taken from attempt {kept.attempt}")
         data = kept.data
+    reused_from = None if kept is None else kept.attempt
+    session.store.keep(stage, data)
+    session.attempt.enter_stage(
+        stage.name, key=stage.key, digest=sha256(data), reused_from=reused_from
+    )
     session.stages.append(
         {
             "stage": stage.name,
-            "sha256": session.store.keep(stage, data),
-            "reused_from": None if kept is None else kept.attempt,
+            "sha256": sha256(data),
+            "reused_from": reused_from,
             "seconds": round(time.monotonic() - begun, 3),
         }
     )

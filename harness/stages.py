@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.judging import read_evidence
 from harness.judging.evidence import EvidenceHeader
 from harness.resolve import Prepared
-from prereg.canonical import canonical, digest, sha256, short
-from prereg.errors import IntegrityError
+from prereg.canonical import digest, sha256, short
 from prereg.files import make_folder, write_atomic
 
 
@@ -23,10 +21,11 @@ class Stage:
     header: EvidenceHeader
     prepared: Prepared
     trainer_options: Mapping[str, Any]
+    environment: Mapping[str, Any]
 
     @property
     def key(self) -> str:
-        """Digest of registration, deviations, what is installed now, options and stage name.
+        """Digest of registration, deviations, what is here now, options and stage name.
 
         A file of the same name is never enough: with other code, weights or data the key differs.
         """
@@ -36,6 +35,7 @@ class Stage:
                 "header": self.header.model_dump(mode="json"),
                 "resolved": self.prepared.registration.resolved.model_dump(mode="json"),
                 "trainer": {name: str(value) for name, value in self.trainer_options.items()},
+                "environment": dict(self.environment),
             }
         )
 
@@ -50,37 +50,35 @@ class Kept(NamedTuple):
 class StageStore:
     """The stages of one attempt, and those of the attempts beside it.
 
-    A stage file is a line with the sha256 of the rest, then evidence lines: a torn or altered one
-    is measured again.
+    The ledger decides: a file whose key and sha256 it does not know is measured again, whether it
+    is torn, altered, or of a stage that was never entered.
+
+    Args:
+        folder: runs/<id12>/<attempt>/stages.
+        known: key and sha256 of the stages that the ledger knows; none to measure everything.
     """
 
-    def __init__(self, folder: Path, *, reuse: bool) -> None:
-        self.folder = folder  # runs/<id12>/<attempt>/stages
-        self.reuse = reuse
+    def __init__(self, folder: Path, *, known: frozenset[tuple[str, str]]) -> None:
+        self.folder = folder
+        self.known = known
 
     def find(self, stage: Stage) -> Kept | None:
         """The newest whole copy of a stage in an earlier attempt."""
-        if not self.reuse:
+        key = stage.key
+        if key not in {known for known, _ in self.known}:
             return None
         attempts = self.folder.parent.parent
         for file in sorted(
-            attempts.glob(f"*/{self.folder.name}/{short(stage.key)}.jsonl"),
+            attempts.glob(f"*/{self.folder.name}/{short(key)}.jsonl"),
             key=lambda path: int(path.parent.parent.name),
             reverse=True,
         ):
-            head, _, data = file.read_bytes().partition(b"\n")
-            if head == canonical({"key": stage.key, "sha256": sha256(data)}):
-                try:
-                    read_evidence(data)
-                except IntegrityError:
-                    continue
+            data = file.read_bytes()
+            if (key, sha256(data)) in self.known:
                 return Kept(int(file.parent.parent.name), data)
         return None
 
-    def keep(self, stage: Stage, data: bytes) -> str:
-        """Writes a stage's evidence and returns its sha256."""
+    def keep(self, stage: Stage, data: bytes) -> None:
+        """Writes a stage's evidence."""
         make_folder(self.folder)
-        content = sha256(data)
-        head = canonical({"key": stage.key, "sha256": content})
-        write_atomic(self.folder / f"{short(stage.key)}.jsonl", head + b"\n" + data)
-        return content
+        write_atomic(self.folder / f"{short(stage.key)}.jsonl", data)

@@ -31,6 +31,22 @@ class Plan(Record):
         """Draws of each random control."""
         raise NotImplementedError
 
+    @property
+    def site_space(self) -> str | None:
+        """The one space in which the plan's sites must lie, if there is one."""
+        return None
+
+    def fit_tokens(self, width: int) -> int:
+        """Smallest number of fit tokens on which the plan's maps are worth judging, for a width."""
+        return 0
+
+    def check(self, splits: Mapping[str, int]) -> None:
+        """Refuses what does not fit the registered number of samples in each split."""
+
+    def warnings(self) -> tuple[str, ...]:
+        """What `check` should say about settings that are allowed and unusual."""
+        return ()
+
     def parameters(self, statistic: str) -> Mapping[str, float]:
         """Frozen constants of a statistic's estimator."""
         return {}

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from harness.code_version import library_versions
 from harness.data import as_json, load_yaml
+from harness.subjects.dyck_config import DyckConfig
 from harness.subjects.recipe import Recipe
 from prereg.canonical import canonical
 from prereg.errors import InputError
@@ -47,7 +48,9 @@ def read_recipe(written: str) -> tuple[Recipe, bytes]:
         )
     source = path.read_bytes()
     try:
-        return Recipe.model_validate_json(as_json(load_yaml(path))), source
+        recipe = Recipe.model_validate_json(as_json(load_yaml(path)))
+        DyckConfig.model_validate(recipe.config)
+        return recipe, source
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(str(part) for part in entry['loc'])}: {entry['msg']}"
@@ -89,7 +92,6 @@ def train_to(
 
     from harness.runners.train import accuracies, train
     from harness.runners.trainer import set_threads
-    from harness.subjects.dyck_config import DyckConfig
     from harness.subjects.loading import save_subject
     from harness.subjects.reference import locate
 
@@ -107,6 +109,9 @@ def train_to(
     measured = accuracies(model, seed=recipe.evaluation_seed, sequences=recipe.evaluation_sequences)
     save_subject(model.config, model.state_dict(), folder)
     write_atomic(folder / RECIPE, source)
+    donor = (
+        {} if recipe.shared_io is None else {"shared_io": locate(recipe.shared_io).resolved.weights}
+    )
     card = {
         "card": "prebench/card/1",
         "name": recipe.name,
@@ -115,6 +120,7 @@ def train_to(
         "accuracy": measured,
         "accuracy_on": f"{recipe.evaluation_sequences} fresh standard sequences, "
         f"seed {recipe.evaluation_seed}, share of non-padding positions",
+        **donor,
         "seconds": round(seconds),
         "threads": set_threads(),
         "libraries": library_versions(),

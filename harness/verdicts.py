@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from harness.judging import evidence_digest, judge, read_evidence
 from harness.judging.verdict import Verdict
-from prereg.canonical import canonical, short
-from prereg.errors import IncompleteError
+from prereg.canonical import short
+from prereg.errors import EnvironmentFault, IncompleteError, IntegrityError
 from prereg.workspace import Workspace
 
 
@@ -20,6 +20,7 @@ class Judged:
     attempts: int
     decides: bool  # whether it is the attempt that the registration's decision rule takes
     new: bool  # whether the ledger did not know this verdict yet
+    unrecorded: str = ""  # why it could not be recorded; the verdict stands all the same
 
 
 def chosen_attempt(workspace: Workspace, reference: str) -> tuple[str, int, bool]:
@@ -32,16 +33,17 @@ def chosen_attempt(workspace: Workspace, reference: str) -> tuple[str, int, bool
     """
     found = workspace.resolve(reference)
     registration = workspace.registration(found.registration)
-    rule = registration.claim.decision.attempt
     finished = [s.number for s in workspace.attempts(registration.id) if s.state == "finished"]
-    deciding = (finished[0] if finished else None) if rule == "first-completed" else rule
+    deciding = registration.claim.decision.takes(finished)
     if found.attempt is not None:
         return registration.id, found.attempt, found.attempt == deciding
-    if deciding is None or deciding not in finished:
+    if deciding is None:
         raise IncompleteError(
             f"no finished attempt of {short(registration.id)} to judge",
-            expected=f"the attempt that decides ({rule}) to have finished",
-            fix=f"prebench run {short(registration.id)}",
+            expected=f"the attempt that decides ({registration.claim.decision.attempt}) to have "
+            "finished",
+            fix=f"prebench run {short(registration.id)}; an attempt that did not finish never "
+            "decides, and a rule that names one can only be amended",
             code="judge.no-attempt",
         )
     return registration.id, deciding, True
@@ -60,12 +62,21 @@ def judge_attempt(workspace: Workspace, reference: str) -> Judged:
     """
     identifier, number, decides = chosen_attempt(workspace, reference)
     evidence = workspace.evidence(identifier, number)
+    found = read_evidence(evidence)
+    entered = workspace.attempt(identifier, number).deviations
+    if found.header.deviations != entered:
+        raise IntegrityError(
+            f"evidence that states the deviations {list(found.header.deviations)}",
+            expected=f"those that the ledger holds for the attempt: {list(entered)}",
+            fix="take the evidence file as the run wrote it, or run again",
+            code="judge.other-deviations",
+        )
     verdict = judge(
-        workspace.registration(identifier),
-        read_evidence(evidence),
-        evidence_sha256=evidence_digest(evidence),
+        workspace.registration(identifier), found, evidence_sha256=evidence_digest(evidence)
     )
-    data = canonical(verdict.model_dump(mode="json", exclude_none=True))
-    new = workspace.record_judged(identifier, number, data)
     attempts = len(workspace.attempts(identifier))
+    try:
+        new = workspace.record_judged(identifier, number, verdict.canonical(), word=verdict.word)
+    except EnvironmentFault as error:  # judging is pure: a read-only copy can be judged too
+        return Judged(verdict, number, attempts, decides, False, error.found)
     return Judged(verdict, number, attempts, decides, new)

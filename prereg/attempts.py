@@ -145,6 +145,27 @@ class Attempt:
         """The folder for stage results."""
         return self.folder / "stages"
 
+    def enter_stage(
+        self, stage: str, *, key: str, digest: str, reused_from: int | None = None
+    ) -> Entry:
+        """Enter that a stage is done; a later attempt takes over only what stands here.
+
+        Args:
+            stage: name of the stage.
+            key: digest of all that decides it.
+            digest: sha256 of its evidence.
+            reused_from: the attempt that measured it, if it was not this one.
+
+        Raises:
+            EnvironmentFault: the ledger could not be written.
+            IncompleteError: the attempt has already ended.
+        """
+        self._insist_running()
+        body: dict[str, Any] = {"stage": stage, "key": key, "sha256": digest}
+        if reused_from is not None:
+            body["reused_from"] = reused_from
+        return self._ledger.append("stage-finished", self._about(body))
+
     def finish(self, evidence: bytes, run: bytes) -> Entry:
         """Write the evidence and the run record, then enter their digests in the ledger.
 
@@ -219,11 +240,13 @@ class Attempt:
         event: Literal["attempt-finished", "attempt-failed", "attempt-aborted"],
         facts: Mapping[str, Any],
     ) -> Entry:
-        body = {"registration": self.registration, "attempt": self.number, **facts}
-        new = self._ledger.append(event, body)
+        new = self._ledger.append(event, self._about(facts))
         self._ended = True
         self._lock.release()
         return new
+
+    def _about(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        return {"registration": self.registration, "attempt": self.number, **facts}
 
     def _insist_running(self) -> None:
         if self._ended:

@@ -29,6 +29,7 @@ EventName = Literal[
     "registered",
     "amended",
     "attempt-started",
+    "stage-finished",
     "attempt-finished",
     "attempt-failed",
     "attempt-aborted",

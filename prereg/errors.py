@@ -26,6 +26,7 @@ class Exit(IntEnum):
     NOT_DIAGNOSTIC = 13
     DEVIATED = 14
     UNDECIDABLE = 15
+    INTERRUPTED = 130
 
 
 class PrebenchError(Exception):
@@ -78,6 +79,12 @@ class EnvironmentFault(PrebenchError, OSError):  # noqa: N818 - not an error of 
     """The machine is at fault: disk full, read-only, not permitted, out of memory."""
 
     exit_code = Exit.ENVIRONMENT
+
+
+class InterruptedRunError(PrebenchError, RuntimeError):
+    """The user, or the system, stopped it; what was finished is kept."""
+
+    exit_code = Exit.INTERRUPTED
 
 
 class IncompleteError(PrebenchError, RuntimeError):

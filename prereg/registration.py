@@ -7,6 +7,7 @@ that judge, report and verifier need neither the suite nor the models.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
@@ -18,7 +19,7 @@ from prereg.resolved import Resolved
 from prereg.rules import BAR_NAMES, insist, mode_fault, names_fault, region_fault
 
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
-Text = Annotated[str, Field(min_length=1, max_length=10_000)]
+Text = Annotated[str, Field(min_length=1, max_length=10_000, pattern=r"\S")]
 Kind = Literal["same", "differs"]
 Role = Literal["primary", "secondary"]
 
@@ -188,10 +189,16 @@ class Claim(Judged):
 class Decision(Record):
     """How the verdict is reached."""
 
-    level: float = Field(0.95, ge=0.5, lt=1, description="Confidence over the whole family.")
+    level: float = Field(0.95, ge=0.5, le=0.9999, description="Confidence over the whole family.")
     attempt: Literal["first-completed"] | Annotated[int, Field(ge=1)] = Field(
         "first-completed", description="Which attempt `judge ID` takes."
     )
+
+    def takes(self, finished: Sequence[int]) -> int | None:
+        """The attempt that decides, given the numbers of the finished ones in order."""
+        if self.attempt == "first-completed":
+            return finished[0] if finished else None
+        return self.attempt if self.attempt in finished else None
 
 
 class Dropped(Record):

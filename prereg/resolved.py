@@ -75,6 +75,7 @@ class ResolvedSubject(Record):
     kind: Literal["zoo", "path", "hf"] = Field(description="Kind of reference.")
     architecture: str = Field(description="Architecture family.")
     commit: str | None = Field(None, description="Revision, where the reference has one.")
+    config: Sha256 = Field(description="sha256 of the config, defaults filled in.")
     weights: Sha256 = Field(description="sha256 over sorted (name, dtype, shape, bytes).")
 
 

@@ -245,6 +245,15 @@ class Workspace:
             code="reference.no-attempt",
         )
 
+    def stages(self, reference: str) -> frozenset[tuple[str, str]]:
+        """Key and sha256 of every stage that an attempt at a registration has finished."""
+        identifier = self.resolve(reference).registration
+        return frozenset(
+            (one.fact("key", str), one.fact("sha256", str))
+            for one in self.ledger.entries()
+            if one.event == "stage-finished" and one.body.get("registration") == identifier
+        )
+
     def run_folder(self, identifier: str, number: int) -> Path:
         """The folder of an attempt."""
         return self.root / "runs" / short(identifier) / str(number)
@@ -272,8 +281,14 @@ class Workspace:
 
     # --- verdicts and bundles ---------------------------------------------------------------------
 
-    def record_judged(self, reference: str, number: int, verdict: bytes) -> bool:
+    def record_judged(self, reference: str, number: int, verdict: bytes, *, word: str) -> bool:
         """Write the verdict on an attempt; True if the ledger did not know this verdict yet.
+
+        Args:
+            reference: the registration.
+            number: the attempt.
+            verdict: bytes of the verdict.
+            word: what it says, for whoever reads the ledger alone.
 
         Raises:
             IncompleteError: the attempt has not finished.
@@ -284,7 +299,7 @@ class Workspace:
             write_atomic(self.run_folder(state.registration, number) / VERDICT, verdict)
             if sha256(verdict) in state.verdicts:
                 return False
-            body = _about(state) | {"verdict": sha256(verdict)}
+            body = _about(state) | {"verdict": sha256(verdict), "word": word}
             self.ledger.append("judged", body)
         return True
 
@@ -328,10 +343,29 @@ class Workspace:
             ignored = self.root / ".gitignore"
             if not ignored.exists():
                 write_atomic(ignored, b"*.lock\n")
+            self._insist_known()
             for state in self._killed():
                 body = _about(state) | {"reason": "no process holds it"}
                 self.ledger.append("attempt-aborted", body)
             yield self.ledger.entries()
+
+    def _insist_known(self) -> None:
+        """No results lie here whose attempt the ledger does not know: then lines are missing."""
+        known = {
+            (short(one.fact("registration", str)), str(one.fact("attempt", int)))
+            for one in self.ledger.entries()
+            if one.event == "attempt-started"
+        }
+        runs = self.root / "runs"
+        for folder in sorted(runs.glob("*/*")) if runs.is_dir() else []:
+            results = any((folder / name).exists() for name in (EVIDENCE, RUN, VERDICT, "stages"))
+            if results and (folder.parent.name, folder.name) not in known:
+                raise IntegrityError(
+                    f"results in {folder}, an attempt that {self.ledger.path} does not know",
+                    expected="a ledger that has lost no line",
+                    fix="restore the ledger (from version control, or a published bundle)",
+                    code="workspace.unknown-to-ledger",
+                )
 
     def _killed(self) -> Iterator[AttemptState]:
         entries = self.ledger.entries()

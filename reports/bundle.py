@@ -55,12 +55,20 @@ def publish(
     """
     to = Path(to).absolute()
     insist_free(to, replace=replace)
+    if to.resolve().is_relative_to(workspace.root.resolve()):
+        raise InputError(
+            f"{to}, inside the workspace {workspace.root}",
+            expected="a folder outside: the workspace holds what the ledger knows",
+            fix="choose another folder",
+            code="publish.inside-workspace",
+        )
     registration = workspace.registration(reference)
     verdict_bytes = _verdict_bytes(workspace, registration, attempt)
     # Recording the verdict first also enters attempts that were killed, so that under the lock no
     # line comes between what the page says about the ledger and the line that publishes it.
     with workspace.ledger.locked():
-        workspace.record_judged(registration.id, attempt, verdict_bytes)
+        word = Verdict.model_validate_json(verdict_bytes).word
+        workspace.record_judged(registration.id, attempt, verdict_bytes, word=word)
         files = _files(workspace, registration, attempt, verdict_bytes)
         entries = {path: entry_of(data) for path, data in files.items()}
         material = Material(

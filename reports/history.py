@@ -10,6 +10,7 @@ from pydantic import Field
 from prereg.chain import Entry
 from prereg.errors import IntegrityError
 from prereg.record import Record
+from prereg.registration import Decision
 
 AttemptState = Literal["finished", "failed", "aborted", "running"]
 
@@ -23,6 +24,16 @@ class AttemptFact(Record):
     ended: str | None = Field(None, description="When its end was entered.")
     note: str = Field("", description="Reason or error, where the ledger has one.")
     deviations: tuple[str, ...] = Field((), description="What differed from what was frozen.")
+    stages: int = Field(0, description="Stages that it finished.")
+    reused: tuple[int, ...] = Field((), description="Attempt of each stage that it took over.")
+
+    @property
+    def taken_over(self) -> str:
+        """`7 of 7 stages measured by attempt 1`; empty where it measured everything itself."""
+        if not self.reused:
+            return ""
+        by = ", ".join(str(number) for number in sorted(set(self.reused)))
+        return f"{len(self.reused)} of {self.stages} stages measured by attempt {by}"
 
 
 class LinkFact(Record):
@@ -48,7 +59,7 @@ class OtherFact(Record):
     registration: str = Field(description="Its id.")
     at: str = Field(description="When it was entered.")
     attempts: int = Field(description="Attempts to run it.")
-    judged: bool = Field(description="Whether an attempt was judged.")
+    words: tuple[str, ...] = Field(description="Verdicts on its attempts, in order.")
     published: bool = Field(description="Whether it was published.")
 
 
@@ -72,12 +83,10 @@ class LedgerFacts(Record):
         total = f"attempt {attempt} of {len(self.attempts)}"
         return f"{total} ({', '.join(ends)})" if ends else total
 
-    def decides(self, attempt: int, rule: str | int) -> bool:
+    def decides(self, attempt: int, rule: Decision) -> bool:
         """Whether `attempt` is the one that the registration's decision rule takes."""
-        if rule != "first-completed":
-            return attempt == rule
         finished = [fact.attempt for fact in self.attempts if fact.state == "finished"]
-        return bool(finished) and attempt == finished[0]
+        return attempt == rule.takes(finished)
 
     def _n(self, state: AttemptState) -> int:
         return sum(fact.state == state for fact in self.attempts)
@@ -105,6 +114,8 @@ def facts_of(lines: Sequence[Entry], registration: str) -> LedgerFacts:
             registered = line
         elif line.event.startswith("attempt-"):
             _attempt(attempts, line)
+        elif line.event == "stage-finished":
+            _stage(attempts, line)
         elif line.event == "override":
             events.append(EventFact(event=line.event, at=line.at, note=_note(body)))
     if registered is None:
@@ -120,12 +131,20 @@ def facts_of(lines: Sequence[Entry], registration: str) -> LedgerFacts:
         registered_at=registered.at,
         registered_line=list(lines).index(registered) + 1,
         registered_hash=registered.hash,
-        attempts=tuple(attempts[n] for n in sorted(attempts)),
+        attempts=_in_order(attempts, registered),
         amendments=tuple(links),
         events=tuple(events),
         others=_others(lines, registration),
         stamped=bool(stamps),
     )
+
+
+def _in_order(attempts: Mapping[int, AttemptFact], registered: Entry) -> tuple[AttemptFact, ...]:
+    if sorted(attempts) != list(range(1, len(attempts) + 1)):
+        raise _broken(
+            registered, f"attempts numbered {sorted(attempts)}", "every number from 1, without gaps"
+        )
+    return tuple(attempts[number] for number in sorted(attempts))
 
 
 def _others(lines: Sequence[Entry], registration: str) -> tuple[OtherFact, ...]:
@@ -145,7 +164,11 @@ def _others(lines: Sequence[Entry], registration: str) -> tuple[OtherFact, ...]:
             registration=other,
             at=at,
             attempts=count(other, "attempt-started"),
-            judged=count(other, "judged") > 0,
+            words=tuple(
+                _text(line.body, "word") or "judged"
+                for line in lines
+                if line.event == "judged" and _text(line.body, "registration") == other
+            ),
             published=count(other, "published") > 0,
         )
         for other, at in registered
@@ -169,6 +192,8 @@ def _attempt(attempts: dict[int, AttemptFact], line: Entry) -> None:
         raise _broken(line, f"attempt {number} {state} before it started", "a start first")
     if state not in {"finished", "failed", "aborted"}:
         raise _broken(line, f"the event {line.event}", "attempt-finished, -failed or -aborted")
+    if attempts[number].state != "running":
+        raise _broken(line, f"attempt {number} ended twice", "one end for an attempt")
     attempts[number] = attempts[number].model_copy(
         update={
             "state": state,
@@ -176,6 +201,15 @@ def _attempt(attempts: dict[int, AttemptFact], line: Entry) -> None:
             "note": _note(line.body),
         }
     )
+
+
+def _stage(attempts: dict[int, AttemptFact], line: Entry) -> None:
+    number, by = line.body.get("attempt"), line.body.get("reused_from")
+    if number not in attempts:
+        raise _broken(line, f"a stage of attempt {number} before it started", "a start first")
+    fact = attempts[number]
+    reused = (*fact.reused, by) if isinstance(by, int) else fact.reused
+    attempts[number] = fact.model_copy(update={"stages": fact.stages + 1, "reused": reused})
 
 
 def _link(line: Entry, registration: str) -> list[LinkFact]:

@@ -22,6 +22,14 @@ ATTRIBUTES = frozenset(
     | {"rx", "ry", "width", "height", "viewBox", "points", "clip-path", "href", "role"}
     | {"aria-label", "aria-labelledby", "text-anchor", "version"}
 )
+STYLES = frozenset(
+    {"fill", "fill-opacity", "fill-rule", "font", "font-family", "font-size", "font-style"}
+    | {"font-weight", "opacity", "stroke", "stroke-dasharray", "stroke-dashoffset"}
+    | {"stroke-linecap", "stroke-linejoin", "stroke-miterlimit", "stroke-opacity"}
+    | {"stroke-width", "text-anchor"}
+)
+"""Style properties of a drawing: paint and type, nothing that places it in the page."""
+
 NAMESPACES = ("{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}")
 LARGEST = 4_000_000
 """Bytes of the largest drawing that is read."""
@@ -63,6 +71,10 @@ def _checked(data: bytes, name: str) -> str:
             fetches = attribute != "aria-label" and _FETCHES.search(value)
             if attribute not in ATTRIBUTES or fetches:
                 raise _refuse(name, f"the attribute {attribute}={value[:60]!r}", "plain geometry")
+            if attribute == "style":
+                named = {item.partition(":")[0].strip() for item in value.split(";")} - {""}
+                if not named <= STYLES:
+                    raise _refuse(name, f"the style {value[:60]!r}", "paint and type only")
             if attribute == "href" and not value.startswith("#"):
                 raise _refuse(name, f"a link to {value[:60]!r}", "links inside the drawing")
     return text.strip()

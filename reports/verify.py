@@ -13,7 +13,7 @@ Three stages; each reads only what the stage before proved to be whole.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +64,7 @@ class Verification(Record):
     notes: tuple[str, ...] = Field(description="What was not checked, or is worth knowing.")
     head: str | None = Field(description="Hash of the ledger's last line, if the chain holds.")
     word: str | None = Field(description="The published verdict, if it could be read.")
+    deviated: bool = Field(description="Whether it carries the flag DEVIATED.")
     rejudged: bool = Field(description="Whether values and verdict were computed again.")
     registration: str | None = Field(description="Id of the registration, if known.")
     attempt: int | None = Field(description="The attempt that was judged, if known.")
@@ -76,14 +77,22 @@ def verification_exit(verification: Verification) -> Exit:
     return Exit.DONE if verification.rejudged else Exit.INCOMPLETE
 
 
-def verify(folder: Path, *, head: str | None = None) -> Verification:
+Comparison = Callable[[Registration], tuple[list[str], list[str]]]
+"""Problems and notes of a frozen registration, against what is installed here."""
+
+
+def verify(
+    folder: Path, *, head: str | None = None, compare: Comparison | None = None
+) -> Verification:
     """What a stranger can say about a bundle; every fault is a problem, never an exception.
 
     Args:
         folder: the bundle.
         head: hash of a ledger line that is known from elsewhere; it has to be in the ledger.
+        compare: holds the frozen definitions against the installed suite and models; without it
+            they are taken as the bundle states them, and that is noted.
     """
-    check = _Check()
+    check = _Check(compare=compare)
     for stage in (_folder, _arrows, _contents):
         if not check.problems:
             stage(check, Path(folder))
@@ -95,6 +104,7 @@ def verify(folder: Path, *, head: str | None = None) -> Verification:
         notes=tuple(check.notes),
         head=check.entries[-1].hash if check.entries else None,
         word=_word(check),
+        deviated=bool(check.verdict and check.verdict.deviated),
         rejudged=check.rejudged and not check.problems,
         registration=check.manifest.registration if check.manifest else None,
         attempt=check.manifest.attempt if check.manifest else None,
@@ -116,6 +126,7 @@ def _word(check: _Check) -> str | None:
 class _Check:
     """What is known so far."""
 
+    compare: Comparison | None = None
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     data: Mapping[str, bytes] = field(default_factory=dict)
@@ -289,6 +300,25 @@ def _attempt(check: _Check, manifest: Manifest) -> None:
             check.problems.append(f"{names.LEDGER} line {line.seq + 1}: `{event}` comes too early")
         else:
             before = line.seq
+            if event == "attempt-started" and check.evidence is not None:
+                _same_code(check, line)
+                entered = list(check.evidence.header.deviations)
+                if line.body.get("deviations", []) != entered:
+                    check.problems.append(
+                        f"{names.EVIDENCE}: states other deviations than {names.LEDGER} line "
+                        f"{line.seq + 1}"
+                    )
+
+
+def _same_code(check: _Check, line: Entry) -> None:
+    """An attempt runs the code that was frozen, or says that it deviates."""
+    facts = line.body.get("facts")
+    ran = facts.get("code") if isinstance(facts, dict) else None
+    frozen = check.registration.resolved.code.sha256 if check.registration else ran
+    if ran != frozen and not line.body.get("deviations"):
+        check.problems.append(
+            f"{names.LEDGER} line {line.seq + 1}: ran other code than was frozen, undeclared"
+        )
 
 
 def _fits(check: _Check, line: Entry) -> bool:
@@ -338,11 +368,17 @@ def _contents(check: _Check, _: Path) -> None:
         if path in check.data:
             with check.naming(path):
                 _hypothesis(check, path, registration)
+    _frozen(check, registration)
     figures = _figures(check, manifest, registration, verdict)
     with check.naming(names.REPORT):
+        facts = facts_of(check.entries[:-1], manifest.registration)
+        if not facts.decides(manifest.attempt, registration.claim.decision):
+            check.notes.append(
+                f"attempt {manifest.attempt} is not the one that the registration lets decide"
+            )
         material = Material(
             evidence=evidence,
-            facts=facts_of(check.entries[:-1], manifest.registration),
+            facts=facts,
             attempt=manifest.attempt,
             run=check.run,
             figures=figures,
@@ -357,10 +393,35 @@ def _contents(check: _Check, _: Path) -> None:
             check.problems.append(f"{names.REPORT}: {_first_difference(page, check.data)}")
 
 
+def _frozen(check: _Check, registration: Registration) -> None:
+    """What was resolved fits the claim, and the definitions are those that are installed."""
+    resolved, subjects = registration.resolved, registration.claim.subjects
+    written = {label: one.written for label, one in resolved.subjects.others.items()}
+    if resolved.subjects.reference.written != subjects.reference or written != subjects.others:
+        check.problems.append(f"{names.REGISTRATION}: resolves other models than the claim names")
+    if check.compare is None:
+        check.notes.append("definitions not compared with an installed suite")
+        return
+    with check.naming(names.REGISTRATION):
+        problems, notes = check.compare(registration)
+        check.problems += [f"{names.REGISTRATION}: {problem}" for problem in problems]
+        check.notes += notes
+
+
 def _hypothesis(check: _Check, path: str, registration: Registration) -> None:
     written = parse_hypothesis(check.data[path], name=path, is_json=path.endswith(".json"))
-    if written != registration.claim:
+    frozen = registration.claim
+    # The plan is frozen with its defaults filled in; the file may leave them out, and nothing else.
+    same = written.model_copy(update={"plan": frozen.plan}) == frozen
+    if not same or not _within(written.plan, frozen.plan):
         check.problems.append(f"{path}: does not say what {names.REGISTRATION} froze")
+
+
+def _within(written: Any, frozen: Any) -> bool:
+    """Whether every key that is written, at any depth, has its frozen value."""
+    if isinstance(written, dict) and isinstance(frozen, dict):
+        return all(key in frozen and _within(item, frozen[key]) for key, item in written.items())
+    return bool(written == frozen)
 
 
 def _figures(

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import traceback
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -14,7 +14,8 @@ from harness.cli import measuring as measuring_verbs
 from harness.cli import publishing as publishing_verbs
 from harness.cli import registering as registering_verbs
 from harness.cli import showing as showing_verbs
-from prereg.errors import EnvironmentFault, Exit, PrebenchError
+from harness.cli.output import printable
+from prereg.errors import EnvironmentFault, Exit, InputError, InterruptedRunError, PrebenchError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,14 +28,29 @@ app = typer.Typer(
     help="Preregistered tests of mechanistic-interpretability claims about pairs of transformers: "
     "register a hypothesis file, run it against a model pair, publish a report that a stranger "
     "can check.",
-    no_args_is_help=True,
+    no_args_is_help=False,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     epilog="Exit codes: 0 done, verified or PASS; 1 unexpected fault; 2 bad input; 3 integrity; "
     "4 environment; 10 FAIL; 11 incomplete or not re-judged; 12 INCONCLUSIVE; "
-    "13 NOT_DIAGNOSTIC; 14 DEVIATED; 15 UNDECIDABLE.",
+    "13 NOT_DIAGNOSTIC; 14 DEVIATED; 15 UNDECIDABLE; 130 interrupted.",
 )
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        from harness.code_version import version as installed
+
+        print(f"prebench {installed()}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
 for _group in (registering_verbs, measuring_verbs, publishing_verbs, showing_verbs):
     _group.add_to(app)
 
@@ -43,7 +59,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and exits with the documented code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        app(given, prog_name="prebench")
+        code = app(given, prog_name="prebench", standalone_mode=False)
+        sys.stdout.flush()
+    except (KeyboardInterrupt, typer.Abort) as error:
+        _stop(_interrupted(), given, cause=error)
+    except BrokenPipeError:
+        # whoever read our output has closed it: there is nobody left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(Exit.FAULT)
     except PrebenchError as error:
         _stop(error, given)
     except MemoryError as error:
@@ -51,8 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except OSError as error:
         _stop(_environment(error), given, cause=error)
     except Exception as error:  # noqa: BLE001 - the last resort: say so, exit 1, lose nothing
-        _stop(_fault(error), given, cause=error)
-    sys.exit(Exit.DONE)
+        _stop(_usage(error) or _fault(error), given, cause=error)
+    sys.exit(int(code or 0))
 
 
 def _stop(
@@ -62,8 +85,32 @@ def _stop(
         traceback.print_exception(cause or error)
     if "--json" in arguments:
         print(json.dumps({"error": error.as_dict()}, ensure_ascii=False))
-    print(f"prebench: {error}", file=sys.stderr)
+    print(f"prebench: {printable(str(error))}", file=sys.stderr)
     sys.exit(error.exit_code)
+
+
+def _interrupted() -> PrebenchError:
+    return InterruptedRunError(
+        "interrupted",
+        expected="time to finish",
+        fix="repeat the command: a run takes over the stages that were finished",
+        code="run.interrupted",
+    )
+
+
+def _usage(error: Exception) -> PrebenchError | None:
+    """The command-line library's complaint about the words of a call, as one of ours."""
+    complaint = getattr(error, "format_message", None)
+    if complaint is None:
+        return None
+    context = getattr(error, "ctx", None)
+    verb = context.command_path if context is not None else "prebench"
+    return InputError(
+        complaint() or "no verb",
+        expected="a call as the help shows it",
+        fix=f"{verb} --help",
+        code="usage",
+    )
 
 
 def _out_of_memory() -> PrebenchError:

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.comparison import compare
 from harness.judging.verdict import Verdict
 from harness.resolve import prepare
 from harness.run import run
 from harness.suite import suite
 from harness.verdicts import judge_attempt
+from prereg.files import make_folder
 from prereg.hypothesis import parse_hypothesis
 from prereg.workspace import Workspace
 from reports.bundle import insist_free, publish
@@ -29,11 +31,12 @@ class Demonstrated(NamedTuple):
     seconds: float
 
 
-def run_demo(to: Path, *, progress: Callable[[str], None]) -> Demonstrated:
+def run_demo(to: Path, *, replace: bool, progress: Callable[[str], None]) -> Demonstrated:
     """Registers, runs, judges, publishes and verifies the rotation suite's own hypothesis file.
 
     Args:
-        to: folder of the bundle; an older bundle there is replaced, anything else never is.
+        to: folder of the bundle.
+        replace: whether an older bundle there may be replaced; anything else never is.
         progress: called with a line for every step.
 
     Raises:
@@ -41,7 +44,8 @@ def run_demo(to: Path, *, progress: Callable[[str], None]) -> Demonstrated:
         EnvironmentFault: something could not be written.
     """
     begun = time.monotonic()
-    insist_free(to, replace=True)
+    insist_free(to, replace=replace)
+    make_folder(to.absolute().parent)
     source = suite(SUITE).hypotheses[SUITE].read_bytes()
     prepared = prepare(parse_hypothesis(source, name=f"{SUITE}.yaml", is_json=False))
     identifier = prepared.registration.id
@@ -52,5 +56,5 @@ def run_demo(to: Path, *, progress: Callable[[str], None]) -> Demonstrated:
         done = run(workspace, identifier, progress=progress)
         progress(f"measured in {done.seconds:.0f} s")
         judged = judge_attempt(workspace, identifier)
-        publish(workspace, identifier, done.attempt, to=to, replace=True)
-    return Demonstrated(judged.verdict, verify(to), time.monotonic() - begun)
+        publish(workspace, identifier, done.attempt, to=to, replace=replace)
+    return Demonstrated(judged.verdict, verify(to, compare=compare), time.monotonic() - begun)

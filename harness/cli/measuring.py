@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from harness.cli.options import Home, Json, Reference
-from harness.cli.output import emit, progress
+from harness.cli.output import add, emit, progress
 
 Accelerator = Annotated[
     str, typer.Option("--accelerator", help="Lightning accelerator: cpu, gpu, auto ...")
@@ -17,8 +18,8 @@ Accelerator = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Adds the verbs."""
-    app.command()(run)
-    app.command()(train)
+    add(app, run)
+    add(app, train)
 
 
 def run(
@@ -36,10 +37,27 @@ def run(
 ) -> None:
     """Measure claims and controls in a new attempt; evidence goes to the workspace."""
     from harness.run import run as measure
+    from prereg.errors import InputError
     from prereg.workspace import Workspace
 
+    home = Workspace.at(workspace)
+    if home.resolve(registration).attempt is not None:
+        raise InputError(
+            f"the attempt {registration}",
+            expected="a registration: every run is a new attempt",
+            fix=f"prebench run {registration.partition('/')[0]}",
+            code="run.names-attempt",
+        )
+    if deviate is not None and not deviate.strip():
+        raise InputError(
+            "an empty reason to deviate",
+            expected="why it is run although something differs",
+            fix='--deviate "REASON"',
+            code="run.no-reason",
+        )
+    _stop_on_sigterm()
     done = measure(
-        Workspace.at(workspace),
+        home,
         registration,
         deviate=deviate,
         fresh=fresh,
@@ -76,6 +94,7 @@ def train(
     """Train a model from a recipe, and measure its accuracy on fresh sequences."""
     from harness.training import train_to
 
+    _stop_on_sigterm()
     card = train_to(recipe, to, trainer_options=_options(accelerator), progress=progress)
 
     def text() -> str:
@@ -83,6 +102,15 @@ def train(
         return f"{card['name']} in {to}\nweights {card['weights']}\naccuracy: {accuracy}"
 
     emit(card, as_json=as_json, text=text)
+
+
+def _stop_on_sigterm() -> None:
+    """A request to end is an interrupt: the attempt is recorded as aborted, its stages are kept."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
 
 
 def _options(accelerator: str) -> dict[str, Any]:

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-SYMBOLS = {
-    "PASS": "✔",
-    "FAIL": "✘",
-    "NOT_DIAGNOSTIC": "◇",
-    "UNDECIDABLE": "∅",
-    "INCONCLUSIVE": "?",
-}
+import typer
+
+_BIDI = "".join(chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A)))
+
+
+def add(app: typer.Typer, verb: Callable[..., None]) -> None:
+    """Adds a verb; the list of verbs shows what stands before its docstring's first `;` or `:`."""
+    short = re.split(r"[;:.]", verb.__doc__ or "", maxsplit=1)[0]
+    app.command(short_help=short)(verb)
+
+
+def printable(text: str) -> str:
+    """`text` without what would steer a terminal: controls and direction marks are spelt out."""
+    return "".join(
+        character
+        if character == "\n" or (character.isprintable() and character not in _BIDI)
+        else character.encode("unicode_escape").decode()
+        for character in text
+    )
 
 
 def emit(value: dict[str, Any], *, as_json: bool, text: Callable[[], str]) -> None:
@@ -21,12 +34,12 @@ def emit(value: dict[str, Any], *, as_json: bool, text: Callable[[], str]) -> No
     if as_json:
         print(json.dumps(value, ensure_ascii=False, allow_nan=False))
     else:
-        print(text())
+        print(printable(text()))
 
 
 def progress(line: str) -> None:
     """A line about what is being done, on stderr."""
-    print(f"· {line}", file=sys.stderr, flush=True)
+    print(f"· {printable(line)}", file=sys.stderr, flush=True)
 
 
 def table(rows: Iterable[Sequence[object]], *, header: Sequence[str] = ()) -> str:

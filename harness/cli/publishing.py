@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.cli.options import Home, Json, Reference
-from harness.cli.output import SYMBOLS, emit, progress, table
+from harness.cli.output import add, emit, progress, table
 
 if TYPE_CHECKING:
     from harness.judging.verdict import Verdict
@@ -17,12 +18,17 @@ if TYPE_CHECKING:
 Bundle = Annotated[Path, typer.Argument(metavar="FOLDER", help="A published bundle.")]
 
 
+Replace = Annotated[bool, typer.Option("--replace", help="Replace an older bundle in that folder.")]
+
+_NOT_DECIDING = "this is not the attempt that the registration's decision rule takes"
+
+
 def add_to(app: typer.Typer) -> None:
     """Adds the verbs."""
-    app.command()(judge)
-    app.command()(publish)
-    app.command()(verify)
-    app.command()(demo)
+    add(app, judge)
+    add(app, publish)
+    add(app, verify)
+    add(app, demo)
 
 
 def judge(registration: Reference, workspace: Home = None, as_json: Json = False) -> None:
@@ -37,7 +43,9 @@ def judge(registration: Reference, workspace: Home = None, as_json: Json = False
     def text() -> str:
         lines = [verdict_table(verdict), f"attempt {judged.attempt} of {judged.attempts}"]
         if not judged.decides:
-            lines.append("this is not the attempt that the registration's decision rule takes")
+            lines.append(_NOT_DECIDING)
+        if judged.unrecorded:
+            lines.append(f"not entered in the ledger: {judged.unrecorded}")
         return "\n".join(lines)
 
     emit(
@@ -45,6 +53,7 @@ def judge(registration: Reference, workspace: Home = None, as_json: Json = False
             "id": verdict.registration,
             "attempt": judged.attempt,
             "decides": judged.decides,
+            "recorded": not judged.unrecorded,
             "verdict": verdict.model_dump(mode="json", exclude_none=True),
         },
         as_json=as_json,
@@ -56,9 +65,7 @@ def judge(registration: Reference, workspace: Home = None, as_json: Json = False
 def publish(
     registration: Reference,
     to: Annotated[Path, typer.Option("--to", help="Folder of the bundle.")],
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace an older bundle in that folder.")
-    ] = False,
+    replace: Replace = False,
     workspace: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -79,7 +86,10 @@ def publish(
             "head": head,
         },
         as_json=as_json,
-        text=lambda: f"{to / 'report.html'}\nhead {head}\ncheck it with: prebench verify {to}",
+        text=lambda: (
+            f"{to / 'report.html'}\nhead {head}\ncheck it with: prebench verify {to}"
+            + ("" if decides else f"\n{_NOT_DECIDING}")
+        ),
     )
 
 
@@ -94,10 +104,26 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Check a bundle, offline and without its models: digests, chain, values, verdict, report."""
+    from harness.comparison import compare
+    from prereg.errors import InputError
     from reports.verify import verification_exit
     from reports.verify import verify as check
 
-    found = check(folder, head=head)
+    if not folder.exists():
+        raise InputError(
+            f"no folder {folder}",
+            expected="a bundle: the folder that `prebench publish` wrote",
+            fix="check the path",
+            code="verify.no-folder",
+        )
+    if head is not None and not re.fullmatch("[0-9a-f]{64}", head):
+        raise InputError(
+            f"the head {head!r}",
+            expected="64 hex digits: the hash of a ledger line",
+            fix="`prebench log` and `prebench publish` print it",
+            code="verify.bad-head",
+        )
+    found = check(folder, head=head, compare=compare)
     emit(
         found.model_dump(mode="json", exclude_none=True),
         as_json=as_json,
@@ -111,12 +137,13 @@ def verify(
 
 def demo(
     to: Annotated[Path, typer.Option("--to", help="Folder of the bundle.")] = Path("prebench-demo"),
+    replace: Replace = False,
     as_json: Json = False,
 ) -> None:
     """All of it on shipped models: register, run, judge, publish, verify."""
     from harness.cli.demo import run_demo
 
-    done = run_demo(to, progress=progress)
+    done = run_demo(to, replace=replace, progress=progress)
     found = done.verification
 
     def text() -> str:
@@ -147,6 +174,7 @@ def verdict_table(verdict: Verdict) -> str:
     """A row a member: what was claimed, where, its value, interval and word."""
     from harness.judging import sentence
     from prereg.regions import Region
+    from reports.wording import SYMBOLS
 
     rows: list[tuple[object, ...]] = []
     for claim in verdict.claims:
@@ -169,12 +197,14 @@ def verdict_table(verdict: Verdict) -> str:
 
 
 def _verification_text(folder: Path, found: Verification) -> str:
-    lines = [f"{folder}: " + ("holds" if found.ok else "does NOT hold")]
+    state = "holds" if found.rejudged else "digests hold, the rest was not checked"
+    lines = [f"{folder}: " + (state if found.ok else "does NOT hold")]
     lines += [f"  broken: {problem}" for problem in found.problems]
     lines += [f"  note: {note}" for note in found.notes]
     if found.ok:
-        again = "re-judged, the same" if found.rejudged else "digests hold, not re-judged"
-        lines.append(f"  verdict {found.word} ({again})")
+        again = "re-judged, the same" if found.rejudged else "as it states, not re-judged"
+        flag = ", DEVIATED" if found.deviated else ""
+        lines.append(f"  verdict {found.word}{flag} ({again})")
         lines.append(f"  head {found.head}")
     return "\n".join(lines)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.options import Home, HypothesisFile, Json
-from harness.cli.output import emit, table
+from harness.cli.output import add, emit, table
 
 if TYPE_CHECKING:
     from harness.resolve import Prepared
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Adds the verbs."""
-    app.command()(new)
-    app.command()(check)
-    app.command()(register)
-    app.command()(amend)
-    app.command()(log)
+    add(app, new)
+    add(app, check)
+    add(app, register)
+    add(app, amend)
+    add(app, log)
 
 
 def new(
@@ -118,7 +118,11 @@ def amend(
     emit(
         {"id": identifier, "supersedes": old, "new": fresh, "head": home.ledger.head()},
         as_json=as_json,
-        text=lambda: f"{identifier[:12]} amends {old[:12]}: {reason}\nid {identifier}",
+        text=lambda: (
+            f"{identifier[:12]} amends {old[:12]}"
+            + (f": {reason}" if fresh else " already; nothing was recorded")
+            + f"\nid {identifier}"
+        ),
     )
 
 
@@ -127,18 +131,22 @@ def log(workspace: Home = None, as_json: Json = False) -> None:
     from prereg.workspace import Workspace
 
     home = Workspace.at(workspace)
-    entries = home.ledger.entries()
+    contents = home.ledger.read()
+    entries = contents.entries
     killed: list[dict[str, Any]] = [
         {"registration": state.registration, "attempt": state.number}
         for one in entries
         if one.event == "registered"
         for state in home.attempts(str(one.body["registration"]))
-        if state.state == "aborted"
+        if state.state == "aborted" and state.ended is None
     ]
 
     def text() -> str:
         lines = [table([(e.seq, e.at, e.event, *_what(e)) for e in entries])]
         lines += [f"aborted: {k['registration'][:12]}/{k['attempt']}" for k in killed]
+        lines += [f"head {home.ledger.head()}"] if entries else []
+        if contents.torn:
+            lines.append("a torn last line is left out: the next entry moves it aside")
         return "\n".join(line for line in lines if line) or f"nothing registered in {home.root}"
 
     emit(
@@ -147,6 +155,7 @@ def log(workspace: Home = None, as_json: Json = False) -> None:
             "head": home.ledger.head(),
             "entries": [entry.model_dump(mode="json") for entry in entries],
             "aborted": killed,
+            "torn": bool(contents.torn),
         },
         as_json=as_json,
         text=text,

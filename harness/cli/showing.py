@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.options import Json
-from harness.cli.output import emit, table
+from harness.cli.output import add, emit, table
 
 if TYPE_CHECKING:
     from harness.suite import Suite
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Adds the verbs."""
-    app.command()(suites)
-    app.command()(models)
+    add(app, suites)
+    add(app, models)
 
 
 def suites(

@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
-from harness.corpora.block import SPLIT_STRIDE, SPLITS, SampleRange
+from collections.abc import Callable
+from typing import Protocol
+
+from harness.corpora.block import SPLIT_STRIDE, SPLITS, Block, SampleRange
 from harness.corpora.dyck3 import DRAWS, Dyck3
 from prereg.errors import InputError
 from prereg.near import nearest
 from prereg.registration import CorpusChoice
 
 
-def corpus(choice: CorpusChoice) -> Dyck3:
+class Corpus(Protocol):
+    """Anything that draws samples as a pure function of their indices."""
+
+    def sample(self, samples: SampleRange) -> Block:
+        """The samples of a range, as NumPy arrays."""
+
+    def digest(self, ranges: tuple[SampleRange, ...]) -> str:
+        """sha256 of what the ranges hold."""
+
+
+def _dyck3(choice: CorpusChoice) -> Corpus:
+    for draw in DRAWS:
+        if draw == choice.draw:
+            return Dyck3(choice.seed, draw)
+    raise _unknown("draw of dyck3", choice.draw, DRAWS)
+
+
+CORPORA: dict[str, Callable[[CorpusChoice], Corpus]] = {"dyck3": _dyck3}
+"""What makes each corpus, by name."""
+
+
+def corpus(choice: CorpusChoice) -> Corpus:
     """The corpus that a registration names.
 
     Raises:
         InputError: unknown name, draw or split.
     """
-    if choice.name != "dyck3":
-        raise _unknown("corpus", choice.name, ("dyck3",))
+    if choice.name not in CORPORA:
+        raise _unknown("corpus", choice.name, tuple(CORPORA))
     for split in choice.splits:
         if split not in SPLITS or split == "train":
             raise _unknown("split", split, tuple(name for name in SPLITS if name != "train"))
-    for draw in DRAWS:
-        if draw == choice.draw:
-            return Dyck3(choice.seed, draw)
-    raise _unknown("draw of dyck3", choice.draw, DRAWS)
+    return CORPORA[choice.name](choice)
 
 
 def ranges(choice: CorpusChoice) -> dict[str, SampleRange]:

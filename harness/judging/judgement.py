@@ -3,14 +3,17 @@
 For every member, the interval at its level is held against the accepted region; a PASS then needs
 every must-fail control proven outside, a FAIL every must-pass control proven inside. A control that
 is proven to do the opposite makes the member NOT_DIAGNOSTIC, one that is proven nothing of makes it
-INCONCLUSIVE. Controls of the other kind are shown and cancel nothing.
+INCONCLUSIVE, and so does a registration that has dropped them all. Controls of the other kind are shown and cancel nothing.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from harness.judging import wording
 from harness.judging.controls import (
@@ -24,6 +27,7 @@ from harness.judging.estimators import check_stated, describe
 from harness.judging.evidence import Evidence, EvidenceRecord
 from harness.judging.family import Key, Member, family_size, is_primary, members
 from harness.judging.multiplicity import holm, holm_limit, member_level
+from harness.judging.rare_errors import check_columns
 from harness.judging.verdict import (
     JUDGE_VERSION,
     ClaimVerdict,
@@ -38,6 +42,9 @@ from prereg.registration import Bar, Claim, ControlChanges, Registration
 
 SEVERITY: tuple[Word, ...] = ("PASS", "INCONCLUSIVE", "UNDECIDABLE", "NOT_DIAGNOSTIC", "FAIL")
 """Words from best to worst; a whole takes the worst of its parts."""
+
+_SLACK = 1e-9
+"""How far rounding may carry a value beyond the range of its statistic."""
 
 DIGITS = 9
 """Significant digits of every number in a verdict."""
@@ -154,7 +161,16 @@ def _index(registration: Registration, evidence: Evidence) -> dict[Key, Evidence
                 code="evidence.unknown-statistic",
             )
         _refuse_partial(registration, record, split=spec.split)
+        if record.estimator == "rare_mean" and record.columns is not None:
+            corpus = registration.claim.corpus
+            check_columns(
+                {name: np.asarray(column) for name, column in record.columns.items()},
+                samples=corpus.splits[spec.split],
+                block=corpus.block,
+                place=describe(record),
+            )
         check_stated(record, spec.parameters)
+        _refuse_impossible(record, low=spec.lower, high=spec.upper)
         index[record.key] = record
     return index
 
@@ -176,6 +192,21 @@ def _refuse_partial(registration: Registration, record: EvidenceRecord, *, split
             fix="take the evidence file as the run wrote it, or run again",
             code="evidence.partial",
         )
+
+
+def _refuse_impossible(record: EvidenceRecord, *, low: float | None, high: float | None) -> None:
+    """No value lies outside the range of its statistic."""
+    numbers = [record.value, *(record.bounds or ()), *(record.draws or ())]
+    least = -math.inf if low is None else low
+    most = math.inf if high is None else high
+    for number in numbers:
+        if isinstance(number, float) and not least - _SLACK <= number <= most + _SLACK:
+            raise IntegrityError(
+                f"the value {number:g} ({describe(record)})",
+                expected=f"a value in [{least:g}, {most:g}]",
+                fix="take the evidence file as the run wrote it, or run again",
+                code="evidence.out-of-range",
+            )
 
 
 def _refuse_missing(
@@ -301,7 +332,7 @@ def _member_verdict(
         for control in registration.resolved.suite.controls
         if roles[control.name] != "not-applicable" and control.name not in dropped
     )
-    word, reason = _word(one, controls)
+    word, reason = _word(one, controls, expected=frozenset(roles.values()))
     if one.member.seeds:
         reason += wording.over_seeds(len(one.member.seeds))
     return MemberVerdict(
@@ -315,7 +346,10 @@ def _member_verdict(
     )
 
 
-def _word(one: _Measured, controls: Sequence[ControlOutcome]) -> tuple[Word, str]:
+def _word(
+    one: _Measured, controls: Sequence[ControlOutcome], *, expected: frozenset[str]
+) -> tuple[Word, str]:
+    """Word and reason; `expected` are the roles that the catalogue gives to any control."""
     estimate = one.estimate
     if estimate.undefined is not None:
         return "UNDECIDABLE", f"undefined: {estimate.undefined}"
@@ -327,17 +361,24 @@ def _word(one: _Measured, controls: Sequence[ControlOutcome]) -> tuple[Word, str
         where = standing_of(estimate, region)
         found = wording.place_of_interval(estimate, region, where=where)
     if where == "inside":
-        return _with_controls("PASS", found, controls=controls, role="must-fail")
+        return _with_controls("PASS", found, controls=controls, role="must-fail", expected=expected)
     if where == "outside":
-        return _with_controls("FAIL", found, controls=controls, role="must-pass")
+        return _with_controls("FAIL", found, controls=controls, role="must-pass", expected=expected)
     return "INCONCLUSIVE", found
 
 
 def _with_controls(
-    word: Word, found: str, *, controls: Sequence[ControlOutcome], role: str
+    word: Word,
+    found: str,
+    *,
+    controls: Sequence[ControlOutcome],
+    role: str,
+    expected: frozenset[str],
 ) -> tuple[Word, str]:
     """The word that stands after the controls that could take it away."""
     concerned = [control for control in controls if control.role == role]
+    if not concerned and role in expected:
+        return "INCONCLUSIVE", f"{found}, but no {role} control is left to prove anything"
     broken = [wording.broken(c) for c in concerned if c.behaved is False]
     if broken:
         return "NOT_DIAGNOSTIC", f"{found}, but {'; '.join(broken)}"

@@ -46,7 +46,12 @@ from numpy.typing import NDArray
 
 from harness.judging.jackknife import MIN_EFFECTIVE_BLOCKS, Array
 from harness.judging.quantiles import binomial_lower, binomial_upper
-from prereg.errors import InputError
+from prereg.errors import InputError, IntegrityError
+
+_COLUMNS = {
+    *("body", "tail", "capped", "positions"),
+    *("sequences", "exceeding", "largest", "shortest"),
+}
 
 
 def tail_upper(columns: Mapping[str, Array], *, ceiling: float, error: float) -> Array:
@@ -73,6 +78,50 @@ def tail_lower(columns: Mapping[str, Array], *, tau: float, error: float) -> Arr
     sequences, exceeding, length = _counts(columns)
     least = tau * columns["shortest"].min(axis=-1) / length
     return np.asarray(binomial_lower(exceeding, sequences, error=error) * least)
+
+
+def check_columns(columns: Mapping[str, Array], *, samples: int, block: int, place: str) -> None:
+    """Refuses columns that no sequences could have given.
+
+    Args:
+        columns: as listed in this module.  # each [blocks]
+        samples: registered number of sequences.
+        block: sequences in a block; the last may be shorter.
+        place: the record, for the message.
+
+    Raises:
+        IntegrityError: a negative entry, another number of sequences than was registered, more
+            exceeding ones than there are, or sums that do not fit one another.
+    """
+    if set(columns) != _COLUMNS:
+        return  # said better where the value is recomputed
+    count = np.minimum(block, samples - block * np.arange(len(columns["sequences"])))
+    exceeding, tail = columns["exceeding"], columns["tail"]
+    room = 1.0 + 1e-9  # sums of the same numbers in another order
+    rules = {
+        "entries that are not negative": all((c >= 0.0).all() for c in columns.values()),
+        "the registered number of sequences in every block": (columns["sequences"] == count).all(),
+        "at most as many exceeding sequences": (exceeding <= count).all(),
+        "a tail exactly where sequences exceed": ((tail > 0.0) == (exceeding > 0.0)).all(),
+        "a tail between its largest sum and their number times that": (
+            (columns["largest"] <= tail * room) & (tail <= exceeding * columns["largest"] * room)
+        ).all(),
+        "a capped sum within body and tail": (
+            (columns["body"] <= columns["capped"] * room)
+            & (columns["capped"] <= (columns["body"] + tail) * room)
+        ).all(),
+        "a shortest sequence that fits": (
+            columns["shortest"] * count <= columns["positions"] * room
+        ).all(),
+    }
+    for rule, holds in rules.items():
+        if not holds:
+            raise IntegrityError(
+                f"columns that no sequences could have given ({place})",
+                expected=rule,
+                fix="take the evidence file as the run wrote it, or run again",
+                code="evidence.impossible",
+            )
 
 
 def large_errors_are_common(columns: Mapping[str, Array]) -> NDArray[np.bool_]:

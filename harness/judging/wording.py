@@ -35,10 +35,13 @@ def sentence(verdict: Verdict) -> str:
         if words[word]
     ]
     shown = verdict.word.replace("_", " ")
+    left_out = ""
+    if verdict.dropped_controls:
+        left_out = f"; {_count(len(verdict.dropped_controls), 'default control')} left out"
     deviations = ""
     if verdict.deviated:
         deviations = f"; {_count(len(verdict.deviations), 'deviation')} from what was frozen"
-    return f"{shown} — {what}: {', '.join(counts) or 'nothing judged'}{deviations}"
+    return f"{shown} — {what}: {', '.join(counts) or 'nothing judged'}{left_out}{deviations}"
 
 
 def place_of_interval(estimate: Estimate, region: Region, *, where: str) -> str:

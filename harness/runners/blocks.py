@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch.utils.data import IterableDataset
 
 from harness.corpora.block import Block, SampleRange
+from harness.corpora.catalogue import Corpus
 
 BATCH_SAMPLES = 64
 """Samples a forward pass holds at most (whole blocks); larger batches leave the CPU's cache."""
 
 _CHUNK_BATCHES = 16  # the corpus is drawn this many batches at a time
-
-
-class Corpus(Protocol):
-    """Anything that draws samples as a pure function of their indices."""
-
-    def sample(self, samples: SampleRange) -> Block:
-        """The samples of a range, as NumPy arrays."""
 
 
 class Batch(NamedTuple):

@@ -19,10 +19,12 @@ from torchmetrics import Metric
 
 from harness.case import Case, Pairing
 from harness.corpora.block import SampleRange
-from harness.runners.blocks import Batch, BlockStream, Corpus
-from harness.runners.trainer import make_trainer
+from harness.corpora.catalogue import Corpus
+from harness.runners.blocks import Batch, BlockStream
+from harness.runners.trainer import interruptible, make_trainer
 from harness.streams import generator
 from harness.subjects.subject import Out, Subject
+from prereg.errors import InputError
 
 
 class View:
@@ -61,17 +63,27 @@ class View:
     def _raw(self, subject: Subject, site: str) -> Tensor:
         key = (id(subject), site)
         if key not in self._states:
-            self._states[key] = self.out(subject).captured[site][self.block.mask].double()
+            states = self.out(subject).captured[site][self.block.mask].double()
+            if not bool(torch.isfinite(states).all()):
+                raise InputError(
+                    f"a state that is not finite at {site}",
+                    expected="finite states on every sample",
+                    fix="use a model whose activations stay in the range of its dtype",
+                    code="subject.states-not-finite",
+                )
+            self._states[key] = states
         return self._states[key]
 
     def _order(self, pairing: Pairing) -> Tensor:
         """A permutation of the batch's tokens that moves none to another block."""
         if pairing not in self._orders:
-            order = torch.arange(len(self.slots))
+            order = torch.arange(len(self.slots), device=self.slots.device)
             for slot in torch.unique(self.slots).tolist():
                 rng = generator(pairing.seed, "pairing", self._first_block + int(slot))
                 places = torch.nonzero(self.slots == slot).flatten()
-                order[places] = places[torch.from_numpy(rng.permutation(len(places)))]
+                order[places] = places[
+                    torch.from_numpy(rng.permutation(len(places))).to(places.device)
+                ]
             self._orders[pairing] = order
         return self._orders[pairing]
 
@@ -170,4 +182,5 @@ def run_pass(
     module = MeasuringPass(
         meters, corpus=corpus, samples=samples, block_size=block_size, capture=capture
     )
-    make_trainer(**trainer_options).test(module, verbose=False)
+    with interruptible():
+        make_trainer(**trainer_options).test(module, verbose=False)

@@ -14,13 +14,14 @@ from torch.utils.data import DataLoader, IterableDataset
 from harness.corpora.block import Block, SampleRange
 from harness.corpora.dyck3 import Dyck3
 from harness.runners.blocks import rows, to_torch
-from harness.runners.trainer import make_trainer, set_threads
+from harness.runners.trainer import interruptible, make_trainer, set_threads
 from harness.streams import torch_seed
 from harness.subjects.dyck import DyckTransformer, initialise
 from harness.subjects.dyck_config import DyckConfig
 from harness.subjects.loading import load
 from harness.subjects.recipe import Recipe
 from harness.subjects.reference import locate
+from prereg.errors import InputError
 
 Keep = Callable[[int, Mapping[str, Tensor]], None]
 
@@ -94,14 +95,22 @@ class Checkpoints(Callback):
 
 
 def train(
-    recipe: Recipe, *, keep: Keep = lambda step, weights: None, **trainer_options: Any
+    recipe: Recipe,
+    *,
+    keep: Keep = lambda step, weights: None,
+    callbacks: Sequence[Callback] = (),
+    **trainer_options: Any,
 ) -> DyckTransformer:
     """The model that the recipe ends with.
 
     Args:
         recipe: what to train.
         keep: called with step and weights at every checkpoint of the recipe.
+        callbacks: further callbacks of the Trainer.
         trainer_options: the Lightning Trainer's own.
+
+    Raises:
+        InputError: the model whose weights are to be shared has another shape.
     """
     set_threads()
     model = DyckTransformer(DyckConfig.model_validate(recipe.config))
@@ -112,16 +121,24 @@ def train(
     trainer = make_trainer(
         max_steps=recipe.steps,
         gradient_clip_val=recipe.optimiser.clip_norm,
-        callbacks=[Checkpoints(recipe.checkpoints, keep)],
+        callbacks=[Checkpoints(recipe.checkpoints, keep), *callbacks],
         **trainer_options,
     )
-    trainer.fit(TrainSubject(model, recipe), DataLoader(BatchStream(recipe), batch_size=None))
+    with interruptible():
+        trainer.fit(TrainSubject(model, recipe), DataLoader(BatchStream(recipe), batch_size=None))
     return model
 
 
 def _share_io(model: DyckTransformer, reference: str) -> None:
     """Gives the model the input and output weights of another, and freezes them."""
     donor = locate(reference)
+    if donor.config != model.config:
+        raise InputError(
+            f"the shape of {reference}, whose input and output weights are to be shared",
+            expected=f"the recipe's own: {model.config}",
+            fix="share the weights of a model of one shape",
+            code="recipe.other-shape",
+        )
     given, own = load(donor).weights(), dict(model.named_parameters())
     with torch.no_grad():
         for name in donor.architecture.shared_io:

@@ -6,6 +6,8 @@ import logging
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -24,6 +26,18 @@ def set_threads() -> int:
     threads = int(os.environ.get(THREADS_VARIABLE, "1"))
     torch.set_num_threads(threads)
     return threads
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Turns the process exit that Lightning makes of an interrupt into the interrupt again.
+
+    Who holds an attempt open can then record what happened, and the command line can say it.
+    """
+    try:
+        yield
+    except SystemExit as error:
+        raise KeyboardInterrupt from error
 
 
 def make_trainer(**options: Any) -> Trainer:

@@ -72,6 +72,15 @@ class Architecture:
         return dict(sorted(written, key=lambda item: depth[item[0]]))
 
     @property
+    def site_spaces(self) -> dict[str, str]:
+        """Space of the last axis of every site, by id."""
+        return {
+            name: space
+            for pattern, space in self.family.sites.items()
+            for name, _ in self._expand(pattern)
+        }
+
+    @property
     def components(self) -> tuple[str, ...]:
         """Ids of the components whose output can be edited."""
         return tuple(n for pattern in self.family.components for n, _ in self._expand(pattern))

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from harness.subjects.architecture import Architecture, family
 from harness.subjects.dyck_config import DyckConfig
 from harness.subjects.weights_file import StoredTensor, read_tensors, weight_digest
+from prereg.canonical import digest
 from prereg.errors import InputError
 from prereg.near import nearest
 from prereg.resolved import ResolvedSubject
@@ -77,6 +78,7 @@ def _open(folder: Path, *, written: str, kind: str) -> Located:
             "written": written,
             "kind": kind,
             "architecture": architecture.name,
+            "config": digest(config.model_dump(mode="json")),
             "weights": weight_digest(tensors),
         }
     )

@@ -65,6 +65,7 @@ class DyckSubject:
         self.model = DyckTransformer(config).to(dtype)
         self.model.load_state_dict(dict(weights), strict=True)
         self.model.requires_grad_(False).eval()
+        self._copies: dict[torch.device, DyckSubject] = {}
 
     def weights(self) -> dict[str, Tensor]:
         """Every tensor by name."""
@@ -82,9 +83,15 @@ class DyckSubject:
         return DyckSubject(self.config, {n: w.to(dtype) for n, w in model.state_dict().items()})
 
     def to(self, device: torch.device) -> DyckSubject:
-        """The same subject on a device."""
-        self.model.to(device)
-        return self
+        """The same subject on a device; a copy is made once and kept."""
+        if device == self.model.embed.device:
+            return self
+        if device not in self._copies:
+            moved = {name: tensor.to(device) for name, tensor in self.weights().items()}
+            copy = DyckSubject(self.config, moved)
+            copy.model.to(device)
+            self._copies[device] = copy
+        return self._copies[device]
 
     def forward(
         self, block: Block, *, capture: Sequence[str] = (), edits: Mapping[str, Edit] | None = None

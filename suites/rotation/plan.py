@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from harness.subjects.architecture import RESIDUAL
 from harness.suite import Plan
+from prereg.errors import InputError
 from prereg.record import Record
 
 KL = "bar.behavioural.kl@1"
@@ -30,7 +32,9 @@ class RandomControls(Record):
     """Size of the random controls."""
 
     draws: int = Field(32, ge=32, le=10_000, description="Draws of each random control.")
-    sequences: int = Field(128, ge=16, description="Sequences that one draw is fitted and read on.")
+    sequences: int = Field(
+        128, ge=128, description="Sequences that one draw is fitted and read on."
+    )
 
 
 class RotationPlan(Plan):
@@ -62,6 +66,45 @@ class RotationPlan(Plan):
     def draws(self) -> int:
         """Draws of each random control."""
         return self.random_controls.draws
+
+    @property
+    def site_space(self) -> str:
+        """Rotations act on states of the residual stream."""
+        return RESIDUAL
+
+    def fit_tokens(self, width: int) -> int:
+        """64 tokens for each of the d dimensions.
+
+        With fewer the fitted rotation is noise, and a claim that the models differ would be won by
+        fitting badly: the controls, where the map is exact, do not show it.
+        """
+        return 64 * width
+
+    def check(self, splits: Mapping[str, int]) -> None:
+        """Random controls read the first sequences of fit and evaluation, so these must be there.
+
+        Raises:
+            InputError: a split has fewer.
+        """
+        for split in ("fit", "evaluate"):
+            if splits[split] < self.random_controls.sequences:
+                raise InputError(
+                    f"plan.random_controls.sequences: {self.random_controls.sequences}, with "
+                    f"{splits[split]} samples in the split {split}",
+                    expected="no more sequences than either split has",
+                    fix=f"set corpus.splits.{split} to {self.random_controls.sequences} or more",
+                    code="registration.too-many-control-sequences",
+                )
+
+    def warnings(self) -> tuple[str, ...]:
+        """A tail that makes bar B easier than by default."""
+        usual, chosen = Tail(), self.kl_tail
+        if chosen.c >= usual.c and chosen.tau <= usual.tau:
+            return ()
+        return (
+            f"bar B: kl_tail {{tau: {chosen.tau:g}, c: {chosen.c:g}}} assumes rare errors to be "
+            f"smaller than the usual {{tau: {usual.tau:g}, c: {usual.c:g}}}",
+        )
 
     def parameters(self, statistic: str) -> Mapping[str, float]:
         """Frozen constants of a statistic's estimator."""

@@ -137,9 +137,9 @@ def test_spelling_and_comments_do_not_reach_the_id():
         ([("alignment: rotation", "alinment: rotation")], "registration.bad-plan", "alignment"),
         ([("draws: 32", "draws: 31")], "registration.bad-plan", "draws"),
         (
-            [("evaluate: 4096", "evaluate: 304")],
+            [("evaluate: 4096", "evaluate: 368")],
             "registration.too-few-blocks",
-            "at least 20 blocks",
+            "at least 24 blocks",
         ),
         (
             [("controls: default", "controls: {add: [haar]}")],

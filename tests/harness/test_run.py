@@ -21,8 +21,7 @@ from prereg.workspace import Workspace
 
 SMALL = (
     ("fit: 2048", "fit: 128"),
-    ("evaluate: 4096", "evaluate: 320"),
-    ("sequences: 128", "sequences: 32"),
+    ("evaluate: 4096", "evaluate: 640"),
 )
 
 

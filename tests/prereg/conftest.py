@@ -64,7 +64,7 @@ def freeze() -> Callable[..., Registration]:
     def make(title: str = "One rotation carries one model into the other") -> Registration:
         text = VALID.replace("One rotation carries one model into the other", title)
         claim = parse_hypothesis(text.encode(), name="claim.yaml", is_json=False)
-        subject = {"kind": "zoo", "architecture": "dyck", "weights": DIGEST}
+        subject = {"kind": "zoo", "architecture": "dyck", "config": DIGEST, "weights": DIGEST}
         resolved = Resolved.model_validate(
             {
                 "subjects": {

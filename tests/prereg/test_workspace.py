@@ -358,13 +358,13 @@ def test_the_first_error_is_not_hidden_by_a_full_disk(
 def test_judging_enters_new_verdicts_only(workspace: Workspace, registered: str) -> None:
     with workspace.start_attempt(registered) as attempt:
         with pytest.raises(IncompleteError):
-            workspace.record_judged(registered, 1, b"PASS")
+            workspace.record_judged(registered, 1, b"PASS", word="PASS")
         attempt.finish(b"evidence", b"{}")
     assert workspace.verdict(registered, 1) is None
-    assert workspace.record_judged(registered, 1, b"PASS")
-    assert not workspace.record_judged(registered, 1, b"PASS")
-    assert workspace.record_judged(registered, 1, b"FAIL")
-    assert not workspace.record_judged(registered, 1, b"PASS")
+    assert workspace.record_judged(registered, 1, b"PASS", word="PASS")
+    assert not workspace.record_judged(registered, 1, b"PASS", word="PASS")
+    assert workspace.record_judged(registered, 1, b"FAIL", word="FAIL")
+    assert not workspace.record_judged(registered, 1, b"PASS", word="PASS")
     assert events(workspace).count("judged") == 2
     assert workspace.attempt(registered, 1).verdicts == (sha256(b"PASS"), sha256(b"FAIL"))
     assert workspace.verdict(registered, 1) == b"PASS"
@@ -380,7 +380,7 @@ def test_publishing_is_the_last_entry(workspace: Workspace, registered: str) -> 
     assert workspace.record_published(registered, 1, manifest="a" * 64) == first
     assert workspace.ledger.head() == first.hash
     assert first.body == {"registration": registered, "attempt": 1, "manifest": "a" * 64}
-    workspace.record_judged(registered, 1, b"PASS")
+    workspace.record_judged(registered, 1, b"PASS", word="PASS")
     assert workspace.record_published(registered, 1, manifest="a" * 64).seq == first.seq + 2
 
 

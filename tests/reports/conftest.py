@@ -100,10 +100,10 @@ def resolved_data() -> dict[str, Any]:
     ]
     data: dict[str, Any] = {
         "subjects": {
-            "reference": {"written": "zoo:dyck3/indep-100", "weights": "a" * 64, **subject},
+            "reference": {"written": "zoo:dyck3/indep-100", "weights": "a" * 64, "config": "d" * 64, **subject},
             "others": {
-                "b": {"written": "zoo:dyck3/indep-101", "weights": "b" * 64, **subject},
-                "c": {"written": "zoo:dyck3/indep-102", "weights": "c" * 64, **subject},
+                "b": {"written": "zoo:dyck3/indep-101", "weights": "b" * 64, "config": "d" * 64, **subject},
+                "c": {"written": "zoo:dyck3/indep-102", "weights": "c" * 64, "config": "d" * 64, **subject},
             },
         },
         "corpus": {"digest": "d" * 64},

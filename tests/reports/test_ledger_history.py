@@ -9,6 +9,7 @@ import pytest
 
 from prereg.chain import Entry, entry
 from prereg.errors import IntegrityError
+from prereg.registration import Decision
 from reports.history import facts_of
 
 ID, OTHER = "a" * 64, "b" * 64
@@ -116,13 +117,34 @@ def test_other_registrations_in_the_ledger_are_told() -> None:
         ("attempt-started", {"registration": OTHER, "attempt": 1}),
         ("attempt-finished", {"registration": OTHER, "attempt": 1}),
         ("attempt-started", {"registration": OTHER, "attempt": 2}),
-        ("judged", {"registration": OTHER, "attempt": 1, "verdict": "c" * 64}),
+        ("judged", {"registration": OTHER, "attempt": 1, "verdict": "c" * 64, "word": "FAIL"}),
         about("registered"),
     )
     (other,) = facts_of(lines, ID).others
     assert other.registration == OTHER
-    assert (other.attempts, other.judged, other.published) == (2, True, False)
+    assert (other.attempts, other.words, other.published) == (2, ("FAIL",), False)
     assert facts_of(lines, OTHER).others[0].attempts == 0
+
+
+def test_stages_that_an_earlier_attempt_measured_are_told() -> None:
+    stage = {"stage": "b/main", "key": "d" * 64, "sha256": "e" * 64}
+    facts = facts_of(
+        chain(
+            about("registered"),
+            about("attempt-started", 1),
+            about("stage-finished", 1, **stage),
+            about("attempt-aborted", 1),
+            about("attempt-started", 2),
+            about("stage-finished", 2, **stage, reused_from=1),
+            about("stage-finished", 2, **stage | {"stage": "b/self"}),
+            about("attempt-finished", 2),
+        ),
+        ID,
+    )
+    assert [fact.taken_over for fact in facts.attempts] == [
+        "",
+        "1 of 2 stages measured by attempt 1",
+    ]
 
 
 def test_the_attempt_that_decides_is_the_first_completed_or_the_one_named() -> None:
@@ -138,5 +160,5 @@ def test_the_attempt_that_decides_is_the_first_completed_or_the_one_named() -> N
         ),
         ID,
     )
-    assert [n for n in (1, 2, 3) if facts.decides(n, "first-completed")] == [2]
-    assert [n for n in (1, 2, 3) if facts.decides(n, 3)] == [3]
+    assert [n for n in (1, 2, 3) if facts.decides(n, Decision())] == [2]
+    assert [n for n in (1, 2, 3) if facts.decides(n, Decision(attempt=3))] == [3]

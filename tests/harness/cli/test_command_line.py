@@ -47,8 +47,7 @@ def small(tmp_path_factory):
     text = prebench("new", "rotation", cwd=folder).stdout
     for old, new in (
         ("fit: 2048", "fit: 128"),
-        ("evaluate: 4096", "evaluate: 320"),
-        ("sequences: 128", "sequences: 32"),
+        ("evaluate: 4096", "evaluate: 640"),
     ):
         assert old in text
         text = text.replace(old, new)

@@ -82,7 +82,13 @@ def registration(
 ) -> Registration:
     """A frozen registration of `claims`; bars abstain unless given; no `others`: within."""
     abstained = {name: {"abstain": "not the question"} for name in ("B", "P", "C", "Pr")}
-    subject = {"written": "zoo:x", "kind": "zoo", "architecture": "dyck", "weights": SHA}
+    subject = {
+        "written": "zoo:a",
+        "kind": "zoo",
+        "architecture": "dyck",
+        "config": SHA,
+        "weights": SHA,
+    }
     changes = [{"control": name, "reason": why} for name, why in (drop or {}).items()]
     plain = {
         "claim": {

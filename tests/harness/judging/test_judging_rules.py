@@ -312,12 +312,25 @@ def test_a_dropped_control_is_not_looked_for_where_it_is_still_listed(worlds):
     assert _judge(worlds, listed, records).word == "PASS"
 
 
-def test_a_pass_without_any_must_fail_control_says_so(worlds):
+def test_nothing_passes_or_fails_where_every_control_that_could_tell_was_dropped(worlds):
     drop = dict.fromkeys(("untrained", "untrained-both", "shuffled"), "not run")
     frozen = worlds.registration(worlds.claim(), drop=drop)
     verdict = _judge(worlds, frozen, worlds.world(INSIDE))
-    assert verdict.word == "PASS"
-    assert _member(verdict).reason.endswith("no must-fail control was registered")
+    assert verdict.word == "INCONCLUSIVE"
+    assert _member(verdict).reason.endswith("no must-fail control is left to prove anything")
+    assert sentence(verdict).endswith("; 3 default controls left out")
+    frozen = worlds.registration(worlds.claim(), drop={"self": "not run"})
+    assert _judge(worlds, frozen, worlds.world(OUTSIDE)).word == "INCONCLUSIVE"
+    assert _judge(worlds, frozen, worlds.world(INSIDE)).word == "PASS"
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1])
+def test_a_value_outside_the_range_of_its_statistic_is_refused(worlds, value):
+    spec = worlds.spec("world.share@1", lower=0.0, upper=1.0)
+    frozen = worlds.registration(worlds.claim(statistic=spec.id), specs=[spec])
+    with pytest.raises(IntegrityError) as caught:
+        _judge(worlds, frozen, worlds.world(value, statistic=spec.id))
+    assert caught.value.code == "evidence.out-of-range"
 
 
 @pytest.mark.parametrize(("main", "code"), [(INSIDE, Exit.DEVIATED), (OUTSIDE, Exit.FAIL)])

@@ -1,0 +1,1 @@
+"""Sparse dictionaries of a subject's states, and their training."""
