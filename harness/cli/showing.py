@@ -67,7 +67,7 @@ def models(
         "reference": reference,
         "architecture": architecture.name,
         "weights": found.resolved.weights,
-        "parameters": sum(_size(shape) for shape in architecture.shapes.values()),
+        "parameters": architecture.parameters,
         "heads": architecture.heads,
         "sites": architecture.sites,
         "components": list(architecture.components),
@@ -78,7 +78,7 @@ def models(
         group = architecture.family.residual_group
         return "\n".join(
             (
-                f"{reference}: {architecture.name}, {seen['parameters']:,} numbers",
+                f"{reference}: {architecture.name}, {seen['parameters']:,} parameters",
                 f"weights {found.resolved.weights}",
                 f"output heads: {', '.join(f'{h} ({n})' for h, n in architecture.heads.items())}",
                 f"residual gauge group: {group.folded} with gains folded, else {group.unfolded}",
@@ -123,9 +123,3 @@ def _card(folder: Any) -> dict[str, Any]:
 
 def _accuracy(card: dict[str, Any]) -> str:
     return ", ".join(f"{head} {share:.2%}" for head, share in card["accuracy"].items())
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    from math import prod
-
-    return prod(shape)

@@ -3,7 +3,8 @@
 For every member, the interval at its level is held against the accepted region; a PASS then needs
 every must-fail control proven outside, a FAIL every must-pass control proven inside. A control that
 is proven to do the opposite makes the member NOT_DIAGNOSTIC, one that is proven nothing of makes it
-INCONCLUSIVE, and so does a registration that has dropped them all. Controls of the other kind are shown and cancel nothing.
+INCONCLUSIVE, and so does a registration that has dropped them all. Controls of the other kind are
+shown and cancel nothing.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
+from math import prod
 from typing import Any
 
 from pydantic import Field
@@ -32,6 +33,7 @@ class Family(Record):
     sites: dict[str, str] = Field(description="Site id and the space of its last axis.")
     components: tuple[str, ...] = Field(description="Components whose output can be edited.")
     tensors: dict[str, tuple[str, ...]] = Field(description="Tensor and the space of each axis.")
+    constants: tuple[str, ...] = Field((), description="Tensors that are fixed, not trained.")
     folds: dict[str, tuple[str, ...]] = Field(
         description="Norm gain and the readers it folds into."
     )
@@ -126,6 +128,12 @@ class Architecture:
     def shared_io(self) -> tuple[str, ...]:
         """Names of the input and output tensors."""
         return tuple(n for pattern in self.family.shared_io for n, _ in self._expand(pattern))
+
+    @property
+    def parameters(self) -> int:
+        """Number of trained parameters."""
+        fixed = {n for pattern in self.family.constants for n, _ in self._expand(pattern)}
+        return sum(prod(shape) for name, shape in self.shapes.items() if name not in fixed)
 
     def size(self, space: str) -> int:
         """Dimension of a space."""

@@ -97,8 +97,8 @@ def test_spelling_and_comments_do_not_reach_the_id():
         ),
         (
             [("blocks.1.hook_resid_mid", "blocks.1.mlp.hook_post")],
-            "registration.not-residual",
-            "64",
+            "registration.other-space",
+            "residual",
         ),
         (
             [("alignment.ev.paired@1", "alignment.ev.pared@1")],
@@ -239,3 +239,111 @@ def test_differences_name_what_changed(tmp_path, save_random):
     after = prepared(edited(("zoo:dyck3/indep-101", reference))).registration.resolved
     (line,) = differences(before, after)
     assert line.startswith("subjects.others.b.weights")
+
+
+def test_two_others_with_the_same_weights_are_refused(save_random):
+    one, other = save_random(1, "one"), save_random(1, "other")
+    message = refused(
+        ("    b: zoo:dyck3/indep-101", f"    b: {one}\n    c: {other}"), code="subject.same-weights"
+    )
+    assert message.index("others.c") < message.index("others.b")
+    third = save_random(2, "third")
+    found = prepared(edited(("    b: zoo:dyck3/indep-101", f"    b: {one}\n    c: {third}")))
+    assert list(found.others) == ["b", "c"]
+
+
+@pytest.fixture
+def sharing(tmp_path):
+    """A model with some tensors of the shipped reference, the others those of its pair."""
+
+    def make(*names):
+        from harness.subjects.loading import load, save_subject
+        from harness.subjects.reference import locate
+
+        reference, other = (load(locate(f"zoo:dyck3/indep-{seed}")) for seed in (100, 101))
+        given = reference.weights()
+        weights = {**other.weights(), **{name: given[name] for name in names}}
+        folder = tmp_path / f"sharing-{len(names)}"
+        save_subject(other.config, weights, folder)
+        return f"path:{folder}"
+
+    return make
+
+
+IO = ("embed", "unembed.copy.weight", "unembed.depth.weight", "unembed.valid.weight")
+
+
+@pytest.mark.parametrize("names", [(), IO[:1], IO[1:], IO], ids=["none", "in", "out", "all"])
+def test_input_and_output_weights_are_shared_only_if_every_one_is(sharing, names):
+    model = sharing(*names)
+    assert prepared().reference.architecture.shared_io == IO
+    holds = {"required": names == IO, "forbidden": names != IO, "unchecked": True}
+    for wanted, accepted in holds.items():
+        changes = (("zoo:dyck3/indep-101", model), ("shared_io: forbidden", f"shared_io: {wanted}"))
+        if accepted:
+            assert prepared(edited(*changes)).others
+        else:
+            refused(*changes, code="subject.shared-io")
+
+
+def test_a_pinned_environment_is_frozen_and_another_library_is_a_difference(monkeypatch):
+    from harness.code_version import library_versions
+
+    free = prepared().registration
+    text = edited(("environment: free", "environment: pinned"))
+    pinned = prepared(text).registration
+    assert free.resolved.environment == {}
+    assert pinned.resolved.environment == library_versions()
+    assert pinned.id != free.id
+    later = {**library_versions(), "torch": "99.0"}
+    monkeypatch.setattr("harness.resolve.library_versions", lambda: later)
+    (line,) = differences(pinned.resolved, prepared(text).registration.resolved)
+    assert line.startswith("environment.torch")
+    assert not differences(free.resolved, prepared().registration.resolved)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("fit: 2048", "fit: 2049"),
+        ("evaluate: 4096", "evaluate: 4097"),
+        ("evaluate: 4096", "calibrate: 64\n    evaluate: 4096"),
+        ("seed: 7", "seed: 8"),
+        ("draw: standard", "draw: long"),
+    ],
+    ids=["fit", "evaluate", "one-more", "seed", "draw"],
+)
+def test_the_corpus_digest_covers_every_split(change):
+    digests = {
+        prepared(text).registration.resolved.corpus.digest for text in (BASE, edited(change))
+    }
+    assert len(digests) == 2
+
+
+def test_a_corpus_that_draws_other_evaluation_samples_is_another(monkeypatch):
+    from harness.corpora.dyck3 import Dyck3
+
+    class Patched(Dyck3):
+        def sample(self, samples):
+            moved = samples.following() if samples.split == "evaluate" else samples
+            return Dyck3.sample(self, moved)
+
+    before = prepared().registration.resolved
+    monkeypatch.setattr(
+        "harness.corpora.catalogue.CORPORA", {"dyck3": lambda choice: Patched(choice.seed)}
+    )
+    (line,) = differences(before, prepared().registration.resolved)
+    assert line.startswith("corpus.digest")
+
+
+def test_check_warns_exactly_where_bar_b_has_too_few_samples_to_pass():
+    from harness.judging.multiplicity import smallest_n_rare
+
+    needed = smallest_n_rare(2.0, 7, 0.95, 0.02)
+    assert needed == 633  # 2 ln(4 * 7 / .05) / .02
+    for samples, warnings in ((needed - 1, 1), (needed, 0)):
+        found = outlook(prepared(edited(("evaluate: 4096", f"evaluate: {samples}"))))
+        assert len(found.warnings) == warnings
+        assert all("633" in warning for warning in found.warnings)
+    refused(("evaluate: 4096", "evaluate: 368"), code="registration.too-few-blocks")
+    assert outlook(prepared(edited(("evaluate: 4096", "evaluate: 369")))).blocks == 24

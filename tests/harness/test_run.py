@@ -55,7 +55,8 @@ def test_two_fresh_runs_give_the_same_evidence_to_the_bit(home):
     assert one.evidence == two.evidence
     assert (one.attempt, two.attempt) == (1, 2)
     assert not two.reused
-    assert events(home) == ["registered", *2 * ["attempt-started", "attempt-finished"]]
+    attempt = ["attempt-started", *7 * ["stage-finished"], "attempt-finished"]
+    assert events(home) == ["registered", *2 * attempt]
 
 
 def test_a_later_attempt_takes_over_finished_stages_and_says_so(home):
@@ -227,3 +228,143 @@ def test_threads_are_set_in_one_place(monkeypatch):
     monkeypatch.delenv("PREBENCH_THREADS")
     assert set_threads() == 1
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Which statistics a run asks for, by case; nothing is computed."""
+    from harness.measured import Measured
+
+    found, case_names = {}, ["main"]
+
+    def make(name, case, *, plan, seed, draw):
+        case_names.append(name)
+        return case
+
+    def stub(cases, context):
+        found[case_names[-1]] = set(context.statistics)
+        return [[Measured(s, None, value=0.125) for s in context.statistics] for _ in cases]
+
+    loaded = {"measure": stub, "make_control": make}
+    monkeypatch.setattr("harness.run.load_callable", lambda w: loaded[w.partition(":")[2]])
+    return found
+
+
+KL, PAIRED, SHARE = "bar.behavioural.kl@1", "alignment.ev.paired@1", "rotation.identity_share@1"
+
+
+def test_a_control_is_asked_for_the_statistics_in_which_it_has_a_role(home, asked):
+    run(home, registered(home))
+    assert asked == {
+        "main": {KL, PAIRED, SHARE},
+        "self": {KL, PAIRED, SHARE},
+        "self-fresh": {KL, PAIRED, SHARE},
+        "gauge-self": {KL, PAIRED, SHARE},
+        "untrained": {KL, PAIRED, SHARE},
+        "covariance-only": {PAIRED},
+        "shuffled": {PAIRED, SHARE},
+    }
+
+
+def test_an_added_control_without_a_role_is_measured_on_all_that_is_judged(home, asked):
+    text = suite("rotation").hypotheses["rotation"].read_text(encoding="utf-8")
+    start, stop = text.index("  - id: same-state"), text.index("  - id: rotation-needed")
+    added = ("controls: default", "controls: {add: [gauge-self-unaligned]}")
+    run(home, registered(home, (text[start:stop], ""), added))
+    assert asked["main"] == {KL, PAIRED, SHARE}
+    assert asked["gauge-self-unaligned"] == {KL, SHARE}  # PAIRED is judged by no claim
+    assert "covariance-only" not in asked
+
+
+def test_the_registered_number_of_the_attempt_decides(home, asked):
+    from harness.verdicts import chosen_attempt
+
+    identifier = registered(home, ("attempt: first-completed", "attempt: 2"))
+    run(home, identifier)
+    with pytest.raises(IncompleteError):
+        chosen_attempt(home, identifier)
+    assert chosen_attempt(home, f"{identifier}/1") == (identifier, 1, False)
+    for _ in range(2):
+        run(home, identifier)
+    assert chosen_attempt(home, identifier) == (identifier, 2, True)
+    assert chosen_attempt(home, f"{identifier}/2") == (identifier, 2, True)
+    assert chosen_attempt(home, f"{identifier}/3") == (identifier, 3, False)
+
+
+def test_the_first_attempt_that_finished_decides(home, asked, monkeypatch):
+    from harness.verdicts import chosen_attempt
+
+    identifier = registered(home)
+
+    def out_of_luck():
+        raise RuntimeError("no such luck")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("harness.run.environment", out_of_luck)
+        with pytest.raises(RuntimeError, match="no such luck"):
+            run(home, identifier)
+    for _ in range(2):
+        run(home, identifier)
+    assert [s.state for s in home.attempts(identifier)] == ["failed", "finished", "finished"]
+    assert chosen_attempt(home, identifier) == (identifier, 2, True)
+    assert chosen_attempt(home, f"{identifier}/3") == (identifier, 3, False)
+
+
+# --- code version -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A copy of the four packages and of a guest's, of which the code version is taken."""
+    import shutil
+
+    from harness import code_version
+
+    copies = {}
+    for package in code_version.PACKAGES:
+        copies[package] = tmp_path / "packages" / package
+        junk = shutil.ignore_patterns("__pycache__", "*.safetensors", ".*")
+        shutil.copytree(code_version._root(package), copies[package], ignore=junk)
+    copies["guest"] = tmp_path / "packages" / "guest"
+    copies["guest"].mkdir()
+    (copies["guest"] / "__init__.py").write_text("SUITE = 1\n")
+    monkeypatch.setattr(code_version, "_root", copies.__getitem__)
+    return tmp_path / "packages"
+
+
+def code_digest(*suite_package):
+    from harness.code_version import code_version
+
+    return code_version.__wrapped__(*suite_package).sha256
+
+
+def test_the_code_version_covers_every_shipped_file(tree):
+    whole = code_digest("suites.rotation")
+    files = [p for p in sorted(tree.rglob("*")) if p.is_file() and "guest" not in p.parts]
+    suffixes = {path.suffix for path in files}
+    assert suffixes >= {".py", ".yaml", ".json", ".css", ".j2"}
+    for path in files:
+        data = path.read_bytes()
+        path.write_bytes(data + b"\n")
+        shipped_model = "subjects/zoo/" in path.as_posix()  # has a digest of its own
+        assert (code_digest("suites.rotation") == whole) == shipped_model, path
+        path.write_bytes(data)
+    assert code_digest("suites.rotation") == whole == code_digest()
+
+
+def test_the_code_version_covers_names_and_the_guest_suite(tree):
+    whole, guests = code_digest(), code_digest("guest.suite")
+    assert whole != guests
+    (tree / "guest" / "__init__.py").write_text("SUITE = 2\n")
+    assert code_digest("guest.suite") not in (whole, guests)
+    assert code_digest() == whole
+    template = tree / "reports" / "templates" / "macros.html.j2"
+    template.rename(template.with_name("other.html.j2"))
+    assert code_digest() != whole
+
+
+def test_the_code_version_is_that_of_the_installed_packages():
+    from harness.code_version import code_version, version
+
+    assert code_version().version == version()
+    assert code_version().sha256 == code_digest()

@@ -306,8 +306,8 @@ def test_a_wrong_member_of_a_union(
     [
         ("decision: {attempt: last}", "decision.attempt", "`first-completed`, or a whole number"),
         ("decision: {attempt: 0}", "decision.attempt", "or a number of at least 1"),
-        ("decision: {level: 1}", "decision.level", "a number below 1"),
-        ("decision: {level: 95}", "decision.level", "a number below 1"),
+        ("decision: {level: 1}", "decision.level", "a number of at most 0.9999"),
+        ("decision: {level: 95}", "decision.level", "a number of at most 0.9999"),
         ("controls: defalt", "controls", "`default`, or a mapping of fields"),
         ("controls: {drop: [{control: haar}]}", "controls.drop[0].reason", "why it is left out"),
         ("controls: {dropp: []}", "controls.dropp", "a field of controls"),

@@ -288,4 +288,4 @@ def test_a_registration_without_claims_figures_or_controls_is_said_to_be_so(
     )
     assert "No bar or claim was judged." in page.text
     assert "The suite has no figures." in page.text
-    assert "None: every default control of the suite was run." in page.text
+    assert "None: every control of the suite that decides one of these claims was run." in page.text

@@ -86,7 +86,8 @@ def test_the_walk_from_run_to_verified_bundle(small, tmp_path):
     assert any("report.html" in problem for problem in broken["problems"])
     assert prebench("publish", identifier[:12], "--to", bundle, cwd=folder, code=2).stderr
     events = [entry["event"] for entry in as_json("log", cwd=folder)["entries"]]
-    assert events[:3] == ["registered", "attempt-started", "attempt-finished"]
+    assert events[:3] == ["registered", "attempt-started", "stage-finished"]
+    assert events.count("stage-finished") == 7
     assert "published" in events
 
 
@@ -139,6 +140,7 @@ def test_models_shows_what_an_adapter_sees(tmp_path):
     seen = as_json("models", "zoo:dyck3/indep-100", cwd=tmp_path)
     assert seen["weights"] == listed["zoo:dyck3/indep-100"]["weights"]
     assert seen["sites"]["blocks.1.hook_resid_post"] == 64
+    assert seen["parameters"] == 104_448
     assert "blocks.0.attn.head.3" in seen["components"]
 
 
@@ -237,7 +239,9 @@ def test_a_missing_file_and_an_unknown_id_are_bad_input(tmp_path):
     prebench("check", tmp_path, cwd=tmp_path, code=2)
     prebench("run", "abcdef123456", cwd=tmp_path, code=2)
     prebench("judge", "not an id", cwd=tmp_path, code=2)
-    prebench("verify", "nowhere", cwd=tmp_path, code=3)
+    prebench("verify", "nowhere", cwd=tmp_path, code=2)
+    prebench("verify", tmp_path, "--head", "12ab", cwd=tmp_path, code=2)
+    prebench("verify", tmp_path, cwd=tmp_path, code=3)
     prebench("train", "dyck3/indep-1000", "--to", "x", cwd=tmp_path, code=2)
     prebench("suites", "rotate", cwd=tmp_path, code=2)
     prebench("nonsense", cwd=tmp_path, code=2)
@@ -329,4 +333,5 @@ def test_the_demo_ends_in_a_verified_bundle_within_a_minute(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "work.txt").write_text("not a bundle")
     prebench("demo", "--to", "mine", cwd=tmp_path, code=2)
+    prebench("demo", "--to", "shown", cwd=tmp_path, code=2)
     assert (tmp_path / "mine" / "work.txt").read_text() == "not a bundle"

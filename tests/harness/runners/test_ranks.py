@@ -173,7 +173,11 @@ def passed(meters, *, samples, rank, world):
 
 def test_the_states_of_the_ranks_add_up_and_are_summed_once(meters, monkeypatch):
     synced = []
-    monkeypatch.setattr(Meter, "sync", lambda meter: synced.append(meter))
+
+    def sync(meter):
+        synced.append(meter)
+
+    monkeypatch.setattr(Meter, "sync", sync)
     samples = SampleRange("evaluate", 0, 190)  # three batches
     alone = passed(meters(samples), samples=samples, rank=0, world=1)
     assert not synced

@@ -124,3 +124,128 @@ def test_checkpoints_are_the_weights_along_the_run(tmp_path, one_thread):
     digests = [locate(f"path:{tmp_path / 'a' / f'step-{n}'}").resolved.weights for n in (5, 20)]
     assert digests[1] == card["weights"] != digests[0]
     assert not (tmp_path / "a" / "step-10").exists()
+
+
+TUNED = """\
+schema: prebench/recipe/1
+name: test/tuned
+architecture: dyck
+init_seed: 3
+init_std: 0.02
+data_seed: 5
+batch: 8
+steps: 6
+optimiser: {lr: 0.01, betas: [0.9, 0.95], weight_decay: 0.3, clip_norm: 0.05, warmup_steps: 2, final_fraction: 0.02}
+evaluation_seed: 900
+evaluation_sequences: 70
+"""
+
+
+@pytest.fixture
+def trained(tmp_path, one_thread):
+    """The weights that the tuned recipe ends with, with one passage replaced."""
+    from harness.runners.train import train
+
+    def weights(old="", new=""):
+        assert TUNED.count(old) == 1 or not old, old
+        path = tmp_path / "tuned.yaml"
+        path.write_text(TUNED.replace(old, new) if old else TUNED)
+        return train(read_recipe(str(path))[0]).state_dict()
+
+    return weights
+
+
+def test_training_is_the_plain_loop_that_the_recipe_describes(trained):
+    from torch.nn import functional
+
+    from harness.runners.blocks import to_torch
+    from harness.streams import torch_seed
+    from harness.subjects.dyck import DyckTransformer, initialise
+    from harness.subjects.dyck_config import DyckConfig
+
+    model = DyckTransformer(DyckConfig())
+    initialise(model, generator=torch.Generator().manual_seed(torch_seed(3, "init")), std=0.02)
+    optimiser = torch.optim.AdamW(
+        model.parameters(), lr=0.01, betas=(0.9, 0.95), weight_decay=0.3, fused=True
+    )
+    clipped = []
+    for step in range(6):
+        block = to_torch(Dyck3(5).sample(SampleRange("train", 8 * step, 8 * step + 8)))
+        logits = model(block.ids)
+        losses = [
+            functional.cross_entropy(logits[head][block.mask], block.targets[head][block.mask])
+            for head in ("copy", "depth", "valid")
+        ]
+        for group in optimiser.param_groups:
+            group["lr"] = 0.01 * Optimiser(warmup_steps=2).rate(step, steps=6)
+        optimiser.zero_grad()
+        (sum(losses) / 3).backward()
+        clipped.append(float(torch.nn.utils.clip_grad_norm_(model.parameters(), 0.05)))
+        optimiser.step()
+    assert min(clipped) > 0.1  # otherwise clipping would not be tested
+    for name, weight in trained().items():
+        torch.testing.assert_close(weight, model.state_dict()[name], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("init_seed: 3", "init_seed: 4"),
+        ("init_std: 0.02", "init_std: 0.03"),
+        ("data_seed: 5", "data_seed: 3"),
+        ("batch: 8", "batch: 9"),
+        ("steps: 6", "steps: 7"),
+        ("lr: 0.01", "lr: 0.02"),
+        ("betas: [0.9, 0.95]", "betas: [0.8, 0.95]"),
+        ("betas: [0.9, 0.95]", "betas: [0.9, 0.9]"),
+        ("weight_decay: 0.3", "weight_decay: 0.0"),
+        ("clip_norm: 0.05", "clip_norm: 1.0e+6"),
+        ("final_fraction: 0.02", "final_fraction: 0.5"),
+    ],
+)
+def test_every_setting_of_a_recipe_moves_the_weights(trained, old, new):
+    one, other = trained(), trained(old, new)
+    distances = [float((one[name] - other[name]).abs().max()) for name in one]
+    assert max(distances) > 1e-5
+
+
+def test_accuracy_is_the_share_of_right_labels_on_the_evaluation_samples(make_subject):
+    from harness.runners.blocks import to_torch
+
+    model = make_subject(dtype=torch.float32).model
+
+    def share(split):
+        block = to_torch(Dyck3(900).sample(SampleRange(split, 0, 150)))
+        logits = model(block.ids)
+        return {
+            head: float((logits[head].argmax(-1) == target)[block.mask].double().mean())
+            for head, target in block.targets.items()
+        }
+
+    found = accuracies(model, seed=900, sequences=150)
+    assert found == pytest.approx(share("evaluate"), rel=1e-12)
+    assert found != pytest.approx(share("train"), rel=1e-3)
+
+
+def test_training_reads_the_train_split_and_accuracy_the_evaluation_split(
+    tmp_path, one_thread, monkeypatch
+):
+    read = []
+
+    class Recording:
+        def __init__(self, seed):
+            self.seed = seed
+
+        def sample(self, samples):
+            read.append((self.seed, samples))
+            return Dyck3(self.seed).sample(samples)
+
+    monkeypatch.setattr("harness.runners.train.Dyck3", Recording)
+    path = tmp_path / "tuned.yaml"
+    path.write_text(TUNED)
+    train_to(str(path), tmp_path / "a")
+    assert {(seed, samples.split) for seed, samples in read} == {(5, "train"), (900, "evaluate")}
+    for split, count in (("train", 48), ("evaluate", 70)):
+        mine = [samples for _, samples in read if samples.split == split]
+        indices = [i for samples in mine for i in range(samples.start, samples.stop)]
+        assert indices == list(range(count))
