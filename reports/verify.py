@@ -300,25 +300,26 @@ def _attempt(check: _Check, manifest: Manifest) -> None:
             check.problems.append(f"{names.LEDGER} line {line.seq + 1}: `{event}` comes too early")
         else:
             before = line.seq
-            if event == "attempt-started" and check.evidence is not None:
-                _same_code(check, line)
-                entered = list(check.evidence.header.deviations)
-                if line.body.get("deviations", []) != entered:
-                    check.problems.append(
-                        f"{names.EVIDENCE}: states other deviations than {names.LEDGER} line "
-                        f"{line.seq + 1}"
-                    )
 
 
-def _same_code(check: _Check, line: Entry) -> None:
-    """An attempt runs the code that was frozen, or says that it deviates."""
-    facts = line.body.get("facts")
-    ran = facts.get("code") if isinstance(facts, dict) else None
-    frozen = check.registration.resolved.code.sha256 if check.registration else ran
-    if ran != frozen and not line.body.get("deviations"):
-        check.problems.append(
-            f"{names.LEDGER} line {line.seq + 1}: ran other code than was frozen, undeclared"
-        )
+def _attempt_says(check: _Check, evidence: Evidence, registration: Registration) -> None:
+    """The attempt ran the code that was frozen, or deviated; and the evidence says the same."""
+    started = [line for line in check.entries if line.event == "attempt-started"]
+    mine = (registration.id, check.manifest.attempt if check.manifest else None)
+    for line in started:
+        if (line.body.get("registration"), line.body.get("attempt")) != mine:
+            continue
+        deviations = line.body.get("deviations", [])
+        if deviations != list(evidence.header.deviations):
+            check.problems.append(
+                f"{names.EVIDENCE}: states other deviations than {names.LEDGER} line {line.seq + 1}"
+            )
+        facts = line.body.get("facts")
+        ran = facts.get("code") if isinstance(facts, dict) else None
+        if ran != registration.resolved.code.sha256 and not deviations:
+            check.problems.append(
+                f"{names.LEDGER} line {line.seq + 1}: ran other code than was frozen, undeclared"
+            )
 
 
 def _fits(check: _Check, line: Entry) -> bool:
@@ -369,6 +370,7 @@ def _contents(check: _Check, _: Path) -> None:
             with check.naming(path):
                 _hypothesis(check, path, registration)
     _frozen(check, registration)
+    _attempt_says(check, evidence, registration)
     figures = _figures(check, manifest, registration, verdict)
     with check.naming(names.REPORT):
         facts = facts_of(check.entries[:-1], manifest.registration)

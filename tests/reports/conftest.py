@@ -100,10 +100,25 @@ def resolved_data() -> dict[str, Any]:
     ]
     data: dict[str, Any] = {
         "subjects": {
-            "reference": {"written": "zoo:dyck3/indep-100", "weights": "a" * 64, "config": "d" * 64, **subject},
+            "reference": {
+                "written": "zoo:dyck3/indep-100",
+                "weights": "a" * 64,
+                "config": "d" * 64,
+                **subject,
+            },
             "others": {
-                "b": {"written": "zoo:dyck3/indep-101", "weights": "b" * 64, "config": "d" * 64, **subject},
-                "c": {"written": "zoo:dyck3/indep-102", "weights": "c" * 64, "config": "d" * 64, **subject},
+                "b": {
+                    "written": "zoo:dyck3/indep-101",
+                    "weights": "b" * 64,
+                    "config": "d" * 64,
+                    **subject,
+                },
+                "c": {
+                    "written": "zoo:dyck3/indep-102",
+                    "weights": "c" * 64,
+                    "config": "d" * 64,
+                    **subject,
+                },
             },
         },
         "corpus": {"digest": "d" * 64},
@@ -352,7 +367,9 @@ class Run:
     attempt: int
 
 
-def make_run(root: Path, *, deviations: tuple[str, ...] = (DEVIATION,)) -> Run:
+def make_run(
+    root: Path, *, deviations: tuple[str, ...] = (DEVIATION,), code: str | None = None
+) -> Run:
     """A workspace: a first version, its amendment, an aborted attempt and a finished one."""
     workspace = Workspace(root)
     first = make_registration(title="An earlier version of the claim")
@@ -362,7 +379,8 @@ def make_run(root: Path, *, deviations: tuple[str, ...] = (DEVIATION,)) -> Run:
     workspace.amend(first.id, second, _source(second), suffix="yaml", reason=reason)
     with workspace.start_attempt(second.id) as attempt:
         attempt.abort("interrupted at the keyboard")
-    with workspace.start_attempt(second.id, deviations=deviations) as attempt:
+    facts = {"code": code or second.resolved.code.sha256}
+    with workspace.start_attempt(second.id, deviations=deviations, facts=facts) as attempt:
         evidence = write_evidence(make_evidence(second, deviations=deviations))
         attempt.finish(evidence, canonical(RUN))
     return Run(workspace, second.id, attempt.number)

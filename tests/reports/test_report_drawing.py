@@ -223,6 +223,9 @@ def test_the_drawing_version_is_told_without_importing_the_library() -> None:
     "body",
     [
         "<script>alert(1)</script>",
+        '<rect style="position:fixed;top:0;left:0"/>',
+        '<g style="fill: red; z-index: 9999"><path d="M0 0"/></g>',
+        '<rect style="width:100vw;height:100vh"/>',
         '<g onload="alert(1)"/>',
         "<foreignObject/>",
         '<image href="x.png"/>',

@@ -589,3 +589,69 @@ def test_reports_import_no_heavy_library_before_it_is_needed() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert said.stdout.strip() == "[]"
+
+
+# --- what the files say of one another ------------------------------------------------------------
+
+
+def rewrite_source(bundle: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the hypothesis file, and let the ledger say that this is how it was registered."""
+    path = bundle / "hypothesis.yaml"
+    plain = json.loads(path.read_bytes())
+    change(plain)
+    path.write_bytes(json.dumps(plain).encode())
+    identifier = json.loads((bundle / "manifest.json").read_bytes())["registration"]
+    digest = sha256(path.read_bytes())
+    mine = "registered", identifier
+    rechain(
+        bundle,
+        lambda e: (
+            e.body | {"hypothesis": digest}
+            if (e.event, e.body.get("registration")) == mine
+            else e.body
+        ),
+    )
+    seal(bundle)
+
+
+def test_a_file_that_leaves_defaults_of_the_plan_out_says_what_was_frozen(bundle: Path) -> None:
+    rewrite_source(bundle, lambda plain: plain["plan"].pop(next(iter(plain["plan"]))))
+    assert not any("does not say what" in problem for problem in verify(bundle).problems)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda plain: plain["plan"].update(sites=["blocks.0.hook_resid_post"]),
+        lambda plain: plain["plan"].update(unknown=1),
+        lambda plain: plain.update(title="Another title"),
+    ],
+)
+def test_a_file_that_says_something_else_is_found(
+    bundle: Path, change: Callable[[dict[str, Any]], None]
+) -> None:
+    rewrite_source(bundle, change)
+    assert any("does not say what" in problem for problem in verify(bundle).problems)
+
+
+def test_deviations_that_only_the_ledger_states_are_found(bundle: Path) -> None:
+    forge(bundle, "attempt-started", deviations=["another one"])
+    assert named(verify(bundle), "evidence.jsonl")
+
+
+def test_other_code_without_a_declared_deviation_is_found(tmp_path: Path, make: Any) -> None:
+    made = make.run(tmp_path / "workspace", deviations=(), code="f" * 64)
+    publish(made.workspace, made.id, made.attempt, to=tmp_path / "bundle")
+    found = verify(tmp_path / "bundle")
+    assert any("other code" in problem for problem in found.problems)
+
+
+def test_a_deviation_is_told_with_the_word(bundle: Path) -> None:
+    assert verify(bundle).deviated
+
+
+def test_definitions_are_compared_where_there_is_something_to_compare_with(bundle: Path) -> None:
+    assert any("not compared" in note for note in verify(bundle).notes)
+    found = verify(bundle, compare=lambda _: (["its statistics are others"], ["a note"]))
+    assert named(found, "registration.json")
+    assert "a note" in found.notes
