@@ -60,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = app(given, prog_name="prebench", standalone_mode=False)
+        if code == Exit.INTERRUPTED:  # what the command-line library makes of an interrupt
+            raise KeyboardInterrupt
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort) as error:
         _stop(_interrupted(), given, cause=error)

@@ -51,10 +51,10 @@ def select(scores: Tensor, k: int) -> Tensor:
     if width % _GROUP or width < _WORTH_GROUPING * k or k < 2 * _GROUP:
         return scores.topk(k, dim=1, sorted=False).indices
     groups = width // _GROUP  # a group holds every `groups`-th feature
-    maxima = scores.view(-1, _GROUP, groups).amax(1)
+    maxima = scores.unflatten(1, (_GROUP, groups)).amax(1)
     chosen = maxima.topk(k, dim=1, sorted=False).indices
     members = torch.arange(0, width, groups, device=scores.device)
-    candidates = (chosen[:, None, :] + members[:, None]).view(len(scores), -1)
+    candidates = (chosen[:, None, :] + members[:, None]).flatten(1)
     best = scores.gather(1, candidates).topk(k, dim=1, sorted=False).indices
     return candidates.gather(1, best)
 
@@ -69,9 +69,6 @@ def activate(
         pre = torch.addmm(b_enc, chunk, encoder.T)
         indices = select(pre if row_norms is None else pre * row_norms, k)
         found.append(Active(pre.gather(1, indices).relu_(), indices))
-    if not found:
-        nothing = centred.new_zeros(0, k)
-        return Active(nothing, nothing.long())
     return Active(*(torch.cat(parts) for parts in zip(*found, strict=True)))
 
 

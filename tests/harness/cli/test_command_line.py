@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -341,3 +343,81 @@ def test_the_demo_ends_in_a_verified_bundle_within_a_minute(tmp_path):
     prebench("demo", "--to", "mine", cwd=tmp_path, code=2)
     prebench("demo", "--to", "shown", cwd=tmp_path, code=2)
     assert (tmp_path / "mine" / "work.txt").read_text() == "not a bundle"
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_is_aborted_keeps_its_stages_and_says_how_to_go_on(
+    small, tmp_path, sent
+):
+    folder, identifier = small
+    home = str(tmp_path / "home")
+    prebench("register", "claim.yaml", "--workspace", home, cwd=folder)
+    process = subprocess.Popen(
+        [str(PREBENCH), "run", identifier[:12], "--workspace", home],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if "gauge-self" in line:
+            time.sleep(0.3)
+            process.send_signal(sent)
+            break
+    said += process.stderr.read()
+    assert process.wait() == 130
+    assert "interrupted" in said
+    assert "Traceback" not in said
+    entries = as_json("log", "--workspace", home, cwd=folder)["entries"]
+    assert entries[-1]["event"] == "attempt-aborted"
+    assert entries[-1]["body"]["reason"] == "KeyboardInterrupt"
+    again = as_json("run", identifier[:12], "--workspace", home, cwd=folder)
+    assert "b/main" in again["reused"]
+
+
+def test_run_refuses_an_attempt_and_an_empty_reason(small):
+    folder, identifier = small
+    prebench("run", f"{identifier[:12]}/1", cwd=folder, code=2)
+    prebench("run", identifier[:12], "--deviate", " ", cwd=folder, code=2)
+
+
+def test_usage_errors_are_json_too_and_text_cannot_steer_the_terminal(tmp_path):
+    assert as_json("check", cwd=tmp_path, code=2)["error"]["code"] == "usage"
+    assert as_json("check", "--nonsense", cwd=tmp_path, code=2)["error"]["code"] == "usage"
+    text = prebench("new", "rotation", cwd=tmp_path).stdout
+    title = next(line for line in text.splitlines() if line.startswith("title:"))
+    (tmp_path / "claim.yaml").write_text(text.replace(title, 'title: "a\\e[31m\\u202Eb"'))
+    assert "\x1b" not in prebench("check", "claim.yaml", cwd=tmp_path).stdout
+
+
+def test_results_that_the_ledger_does_not_know_stop_the_workspace(small, tmp_path):
+    folder, _ = small
+    home = tmp_path / "home"
+    shutil.copytree(folder / ".prebench", home)
+    (home / "ledger.jsonl").write_bytes(b"")
+    done = prebench("register", "claim.yaml", "--workspace", home, cwd=folder, code=3)
+    assert "does not know" in done.stderr
+
+
+def test_a_read_only_copy_can_be_judged(small, tmp_path):
+    folder, identifier = small
+    home = tmp_path / "home"
+    shutil.copytree(folder / ".prebench", home)
+    mounted = subprocess.run(["mount", "--bind", home, home], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("mounting is not permitted here")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", home], check=True)
+        judged = as_json(
+            "judge",
+            identifier[:12],
+            "--workspace",
+            home,
+            cwd=folder,
+            code=judge_code(folder, identifier),
+        )
+        assert not judged["recorded"]
+    finally:
+        subprocess.run(["umount", "-l", home], check=True)
