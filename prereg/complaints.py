@@ -84,6 +84,9 @@ class _Complaint:
 
     def _words(self) -> tuple[str, str, str]:
         known = _Field(self.schema, self.path, self.parsed.data)
+        if self.kind == "missing" and isinstance(self.path[-1], int):
+            name = self.path[-2]
+            return f"{self.path[-1]} of its values", "both values", f"write `{name}: [low, high]`"
         if self.kind == "missing":
             return f"no `{self.path[-1]}`", known.sentence, f"add `{known.example}`"
         if self.kind == "extra_forbidden":

@@ -51,7 +51,7 @@ class Subjects(Record):
         "pair", description="`pair` compares models; `within` is about the reference alone."
     )
     reference: Text = Field(
-        description="The reference model: zoo:NAME, path:FOLDER or hf:OWNER/NAME@COMMIT.",
+        description="The reference model: zoo:NAME or path:FOLDER.",
         examples=["zoo:dyck3/indep-100"],
     )
     others: dict[Label, Text] = Field(

@@ -75,7 +75,7 @@ def mode_fault(given: Mapping[str, Any]) -> Fault | None:
         return Fault(
             "no model in `others`",
             "at least one model to compare the reference with",
-            "add `others: {b: zoo:NAME}`, or `mode: within` for claims about one model",
+            "add `others: {b: zoo:NAME}` (or `mode: within`, where the suite has it)",
         )
     if mode == "within" and others:
         return Fault(
