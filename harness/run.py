@@ -78,15 +78,7 @@ def run(
     """
     registration = workspace.registration(reference)
     prepared = prepare(registration.claim)
-    differing = differences(registration.resolved, prepared.registration.resolved)
-    if differing and deviate is None:
-        raise IntegrityError(
-            "; ".join(differing),
-            expected="everything as it was registered",
-            fix='restore it, or go on with --deviate "REASON": the report will say DEVIATED',
-            code="run.not-as-registered",
-        )
-    deviations = (*differing, f"reason given: {deviate}") if differing else ()
+    deviations = _deviations(registration, prepared, reason=deviate)
     options = dict(trainer_options or {})
     begun = time.monotonic()
     known = frozenset() if fresh else workspace.stages(registration.id)
@@ -115,6 +107,21 @@ def run(
         seconds=time.monotonic() - begun,
         reused=tuple(stage["stage"] for stage in session.stages if stage["reused_from"]),
     )
+
+
+def _deviations(
+    registration: Registration, prepared: Prepared, *, reason: str | None
+) -> tuple[str, ...]:
+    """What differs from what was frozen, and the reason for going on; empty where nothing does."""
+    differing = differences(registration.resolved, prepared.registration.resolved)
+    if differing and reason is None:
+        raise IntegrityError(
+            "; ".join(differing),
+            expected="everything as it was registered",
+            fix='restore it, or go on with --deviate "REASON": the report will say DEVIATED',
+            code="run.not-as-registered",
+        )
+    return (*differing, f"reason given: {reason}") if differing else ()
 
 
 def environment() -> dict[str, Any]:
