@@ -180,11 +180,10 @@ def _what(entry: Entry) -> tuple[str, str]:
     about = str(body.get("registration", ""))[:12]
     if "attempt" in body:
         about += f"/{body['attempt']}"
-    for fact in ("reason", "code", "verdict", "manifest", "evidence"):
+    for fact in ("reason", "code", "word", "manifest", "evidence", "stage"):
         if fact in body:
             value = str(body[fact])
-            return (
-                about,
-                f"{fact} {value[:12] if fact in ('verdict', 'manifest', 'evidence') else value}",
-            )
+            told = value[:12] if fact in ("manifest", "evidence") else value
+            again = f", from attempt {body['reused_from']}" if "reused_from" in body else ""
+            return about, f"{fact} {told}{again}"
     return about, ""
