@@ -185,5 +185,6 @@ def _what(entry: Entry) -> tuple[str, str]:
             value = str(body[fact])
             told = value[:12] if fact in ("manifest", "evidence") else value
             again = f", from attempt {body['reused_from']}" if "reused_from" in body else ""
-            return about, f"{fact} {told}{again}"
+            label = "verdict" if fact == "word" else fact
+            return about, f"{label} {told}{again}"
     return about, ""
