@@ -16,6 +16,9 @@ from harness.gauge.fit import haar
 from harness.gauge.residual import fold, rotate
 from harness.streams import generator, stream_seed, torch_seed
 
+OFFSET = 1000.0
+"""Large beside the states of any model, so that a map that forgets a mean cannot pass."""
+
 
 def itself(case: Case) -> Case:
     """The reference against itself."""
@@ -32,7 +35,7 @@ def gauge_self(case: Case, *, seed: int, sites: Sequence[str]) -> Case:
     """The reference in a Haar-random basis, its captured states moved by a random offset.
 
     The norms are folded in fp64 and the planted basis applied there, so that the outputs stay to
-    the rounding of the subject's own dtype. Offsets are N(0, 1) in each coordinate.
+    the rounding of the subject's own dtype. Offsets are N(0, OFFSET^2) in each coordinate.
     """
     architecture = case.reference.architecture
     stored = {name: tensor.cpu() for name, tensor in case.reference.weights().items()}
@@ -43,7 +46,9 @@ def gauge_self(case: Case, *, seed: int, sites: Sequence[str]) -> Case:
     turned = rotate(folded, architecture, planted)
     other = case.reference.with_weights({name: t.to(dtype) for name, t in turned.items()})
     offset = {
-        site: torch.from_numpy(generator(seed, "gauge-self", "offset", site).standard_normal(width))
+        site: torch.from_numpy(
+            OFFSET * generator(seed, "gauge-self", "offset", site).standard_normal(width)
+        )
         for site in sites
     }
     return replace(case, other=other, activations=Activations(offset))

@@ -41,7 +41,10 @@ def comparators(resolved):
     [
         (comparators, "statistics"),
         (lambda r: r["statistics"][PAIRED].update(formula="anything"), "statistics"),
-        (lambda r: r["statistics"]["bar.behavioural.kl@1"]["parameters"].update(c=0.1), "statistics"),
+        (
+            lambda r: r["statistics"]["bar.behavioural.kl@1"]["parameters"].update(c=0.1),
+            "statistics",
+        ),
         (lambda r: r["statistics"].pop("rotation.identity_share@1"), "statistics"),
         (lambda r: r["suite"].update(controls=[]), "suite"),
         (lambda r: r["suite"].update(draws=1), "suite"),

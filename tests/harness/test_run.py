@@ -359,12 +359,21 @@ def test_the_code_version_covers_names_and_the_guest_suite(tree):
     assert code_digest("guest.suite") not in (whole, guests)
     assert code_digest() == whole
     template = tree / "reports" / "templates" / "macros.html.j2"
-    template.rename(template.with_name("other.html.j2"))
-    assert code_digest() != whole
+    template.rename(template.with_name("macrot.html.j2"))  # in the same place of the order
+    renamed = code_digest()
+    assert renamed != whole
+    for suffix in (".py", ".yaml", ".json", ".css", ".j2"):
+        added = tree / "suites" / "rotation" / f"added{suffix}"
+        added.write_bytes(b"")
+        assert code_digest() != renamed, suffix
+        added.unlink()
+    assert code_digest() == renamed
 
 
-def test_the_code_version_is_that_of_the_installed_packages():
+def test_a_copy_of_the_packages_has_their_code_version(tree, monkeypatch):
     from harness.code_version import code_version, version
 
-    assert code_version().version == version()
-    assert code_version().sha256 == code_digest()
+    copied = code_version.__wrapped__()
+    monkeypatch.undo()
+    assert copied == code_version.__wrapped__()
+    assert copied.version == version()

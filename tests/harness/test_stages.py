@@ -250,14 +250,22 @@ def test_everything_is_measured_again_in_another_environment(home, prepared, mea
     assert measured == ALL
 
 
-def test_stages_of_another_workspace_are_not_taken(home, prepared, measured, tmp_path):
+def test_stages_of_another_workspace_are_not_taken(home, prepared, measured, tmp_path, monkeypatch):
     identifier = prepared.registration.id
     run(home, identifier)
     other = Workspace(tmp_path / "other")
     other.register(prepared.registration, SOURCE, suffix="yaml")
-    shutil.copytree(
-        home.run_folder(identifier, 1) / "stages", other.run_folder(identifier, 7) / "stages"
-    )
+
+    def out_of_luck():
+        raise RuntimeError("no such luck")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("harness.run.environment", out_of_luck)
+        with pytest.raises(RuntimeError, match="no such luck"):
+            run(other, identifier)
+    foreign, place = (home.run_folder(identifier, 1), other.run_folder(identifier, 1))
+    shutil.copytree(foreign / "stages", place / "stages", dirs_exist_ok=True)
     measured.clear()
-    assert not run(other, identifier).reused
+    done = run(other, identifier)
+    assert (done.attempt, done.reused) == (2, ())
     assert measured == ALL
