@@ -51,7 +51,7 @@ def select(scores: Tensor, k: int) -> Tensor:
     if width % _GROUP or width < _WORTH_GROUPING * k or k < 2 * _GROUP:
         return scores.topk(k, dim=1, sorted=False).indices
     groups = width // _GROUP  # a group holds every `groups`-th feature
-    maxima = scores.unflatten(1, (_GROUP, groups)).amax(1)
+    maxima = scores.view(len(scores), _GROUP, groups).amax(1)
     chosen = maxima.topk(k, dim=1, sorted=False).indices
     members = torch.arange(0, width, groups, device=scores.device)
     candidates = (chosen[:, None, :] + members[:, None]).flatten(1)
@@ -74,8 +74,6 @@ def activate(
 
 def weighted_rows(active: Active, rows: Tensor) -> Tensor:
     """sum_j codes_ij rows[indices_ij], [n, d], for a table of rows [width, d]."""
-    if not len(active.codes):
-        return rows.new_zeros(0, rows.shape[1])
     return embedding_bag(active.indices, rows, mode="sum", per_sample_weights=active.codes)
 
 

@@ -23,7 +23,7 @@ from harness.sae.learner import Learner
 from harness.sae.recipe import DictionaryOptimiser, DictionaryRecipe, Feed
 from harness.sae.train import TrainDictionaries, fit
 
-TRIES = 5
+TRIES = 3
 BATCH_TOKENS = 4096  # sae-lens' default
 KEY = ("site", "topk")
 
@@ -42,7 +42,7 @@ class Setting(NamedTuple):
     compared: int
 
 
-SETTINGS = (Setting(64, 512, 16, timed=60, compared=600), Setting(512, 4096, 32, 8, 40))
+SETTINGS = (Setting(64, 512, 16, timed=40, compared=400), Setting(512, 4096, 32, 6, 25))
 
 
 class Run(NamedTuple):
