@@ -14,12 +14,13 @@ from harness.code_version import library_versions
 from harness.data import as_json, load_yaml
 from harness.subjects.dyck_config import DyckConfig
 from harness.subjects.recipe import Recipe
+from harness.subjects.reference import CARD, locate
 from prereg.canonical import canonical
 from prereg.errors import InputError
 from prereg.files import make_folder, write_atomic
 from prereg.near import nearest
 
-RECIPE, CARD = "recipe.yaml", "card.json"
+RECIPE = "recipe.yaml"
 
 
 def recipes() -> dict[str, Path]:
@@ -91,9 +92,7 @@ def train_to(
     make_folder(folder)
 
     from harness.runners.train import accuracies, train
-    from harness.runners.trainer import set_threads
     from harness.subjects.loading import save_subject
-    from harness.subjects.reference import locate
 
     progress(f"training {recipe.name}: {recipe.steps:,} steps of {recipe.batch} sequences")
     begun = time.monotonic()
@@ -109,21 +108,37 @@ def train_to(
     measured = accuracies(model, seed=recipe.evaluation_seed, sequences=recipe.evaluation_sequences)
     save_subject(model.config, model.state_dict(), folder)
     write_atomic(folder / RECIPE, source)
-    donor = (
-        {} if recipe.shared_io is None else {"shared_io": locate(recipe.shared_io).resolved.weights}
-    )
-    card = {
+    card = _card(recipe, folder, accuracy=measured, seconds=seconds)
+    write_atomic(folder / CARD, canonical(card) + b"\n")
+    return card
+
+
+def _card(
+    recipe: Recipe, folder: Path, *, accuracy: Mapping[str, float], seconds: float
+) -> dict[str, Any]:
+    """What a trained folder holds, and what was measured on it."""
+    from harness.runners.trainer import set_threads
+
+    def weights(reference: str) -> str:
+        return locate(reference).resolved.weights
+
+    card: dict[str, Any] = {
         "card": "prebench/card/1",
         "name": recipe.name,
-        "weights": locate(f"path:{folder}").resolved.weights,
+        "weights": weights(f"path:{folder}"),
         "sequences": recipe.steps * recipe.batch,
-        "accuracy": measured,
+        "accuracy": dict(accuracy),
         "accuracy_on": f"{recipe.evaluation_sequences} fresh standard sequences, "
         f"seed {recipe.evaluation_seed}, share of non-padding positions",
-        **donor,
         "seconds": round(seconds),
         "threads": set_threads(),
         "libraries": library_versions(),
     }
-    write_atomic(folder / CARD, canonical(card) + b"\n")
+    if recipe.shared_io is not None:
+        card["shared_io"] = weights(recipe.shared_io)
+    if recipe.checkpoints:
+        card["checkpoints"] = {
+            f"step-{step}": weights(f"path:{folder / f'step-{step}'}")
+            for step in recipe.checkpoints
+        }
     return card

@@ -11,6 +11,8 @@ from harness.cli.options import Json
 from harness.cli.output import add, emit, table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from harness.suite import Suite
 
 
@@ -45,10 +47,10 @@ def models(
     as_json: Json = False,
 ) -> None:
     """List the shipped models, or show what an adapter sees in one."""
-    from harness.subjects.reference import locate, zoo
+    from harness.subjects.reference import CARD, locate, zoo
 
     if reference is None:
-        cards = {name: _card(folder) for name, folder in zoo().items()}
+        cards = {n: _card(f) for n, f in zoo().items() if (f / CARD).exists()}  # not checkpoints
         emit(
             {"models": [{"reference": f"zoo:{name}", **card} for name, card in cards.items()]},
             as_json=as_json,
@@ -116,8 +118,10 @@ def _suite_text(suite: Suite, *, whole: bool) -> str:
     return "\n".join(lines)
 
 
-def _card(folder: Any) -> dict[str, Any]:
-    card: dict[str, Any] = json.loads((folder / "card.json").read_bytes())
+def _card(folder: Path) -> dict[str, Any]:
+    from harness.subjects.reference import CARD
+
+    card: dict[str, Any] = json.loads((folder / CARD).read_bytes())
     return card
 
 

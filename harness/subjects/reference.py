@@ -17,7 +17,7 @@ from prereg.errors import InputError
 from prereg.near import nearest
 from prereg.resolved import ResolvedSubject
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "card.json"
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,9 @@ def test_shared_input_and_output_weights_stay_bit_identical(tmp_path, one_thread
     path.write_text(SHORT.format(init=1, steps=20) + f"shared_io: '{reference}'\n")
     train_to(str(path), tmp_path / "a")
     found = locate(f"path:{tmp_path / 'a'}")
+    assert json.loads((tmp_path / "a" / "card.json").read_bytes())["shared_io"] == (
+        donor.resolved.weights
+    )
     for name, tensor in found.tensors.items():
         shared = name in found.architecture.shared_io or name == "position_code"
         assert (tensor.data == donor.tensors[name].data) == shared, name
@@ -123,6 +126,7 @@ def test_checkpoints_are_the_weights_along_the_run(tmp_path, one_thread):
     card = train_to(str(path), tmp_path / "a")
     digests = [locate(f"path:{tmp_path / 'a' / f'step-{n}'}").resolved.weights for n in (5, 20)]
     assert digests[1] == card["weights"] != digests[0]
+    assert card["checkpoints"] == {"step-5": digests[0], "step-20": digests[1]}
     assert not (tmp_path / "a" / "step-10").exists()
 
 

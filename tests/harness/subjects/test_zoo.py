@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from harness.subjects.reference import locate, zoo
-from harness.training import CARD, RECIPE, read_recipe, recipes
+from harness.subjects.reference import CARD, locate, zoo
+from harness.training import RECIPE, read_recipe, recipes
 
 NAMES = ("dyck3/indep-100", "dyck3/indep-101")
 
