@@ -1,0 +1,1 @@
+"""The harness: subjects, corpora, cases and runners; `harness.cli` is the command line."""

@@ -1,0 +1,1 @@
+"""What a stranger reads and checks: pages, bundles, verification."""

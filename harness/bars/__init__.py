@@ -1,0 +1,1 @@
+"""The four bars, one file each."""

@@ -1,0 +1,1 @@
+"""What is sampled: corpora, blocks and named splits."""

@@ -1,0 +1,1 @@
+"""Symmetry groups: their action on weights, and fitting."""

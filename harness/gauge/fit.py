@@ -108,12 +108,9 @@ def covariance_only(moments: Moments, *, signs: NDArray[Any]) -> AffineMap:
     basis_other = np.linalg.eigh(moments.covariance_other)[1]
     basis_reference = np.linalg.eigh(moments.covariance_reference)[1]
     rotation = (basis_other * signs) @ basis_reference.T
-    return _not_fitted(moments, rotation)
-
-
-def given(moments: Moments, rotation: Array) -> AffineMap:
-    """A rotation from elsewhere, with the means of the fit split."""
-    return _not_fitted(moments, rotation)
+    none = np.zeros(0)
+    d = len(moments.sum_other)
+    return AffineMap(rotation, moments.mean_other, moments.mean_reference, none, np.zeros((d, 0)))
 
 
 def haar(dimension: int, *, generator: np.random.Generator) -> Array:
@@ -123,9 +120,3 @@ def haar(dimension: int, *, generator: np.random.Generator) -> Array:
     """
     q, r = np.linalg.qr(generator.standard_normal((dimension, dimension)))
     return np.asarray(q * np.sign(np.diag(r)))
-
-
-def _not_fitted(moments: Moments, rotation: Array) -> AffineMap:
-    none = np.zeros(0)
-    d = len(moments.sum_other)
-    return AffineMap(rotation, moments.mean_other, moments.mean_reference, none, np.zeros((d, 0)))

@@ -1,0 +1,1 @@
+"""Measurement formulae: pure functions on arrays."""

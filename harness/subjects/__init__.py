@@ -1,0 +1,1 @@
+"""The models under test, by reference, as data and in memory."""
