@@ -20,7 +20,7 @@ def code_version(suite_package: str = PACKAGES[0]) -> ResolvedCode:
     """Version and sha256 over (path, bytes) of every source and data file, sorted by path.
 
     The same for a wheel, an editable install and a clone. Shipped models are left out: they have
-    digests of their own.
+    digests of their own; and so is prose, which decides nothing.
 
     Args:
         suite_package: the package of the suite that measures, which may come from elsewhere.

@@ -347,7 +347,8 @@ def test_the_code_version_covers_every_shipped_file(tree):
         data = path.read_bytes()
         path.write_bytes(data + b"\n")
         shipped_model = "subjects/zoo/" in path.as_posix()  # has a digest of its own
-        assert (code_digest("suites.rotation") == whole) == shipped_model, path
+        prose = path.suffix == ".md"  # decides nothing
+        assert (code_digest("suites.rotation") == whole) == (shipped_model or prose), path
         path.write_bytes(data)
     assert code_digest("suites.rotation") == whole == code_digest()
 
