@@ -108,12 +108,9 @@ def _warnings(registration: Registration, *, m: int, samples: int) -> list[str]:
     level = registration.claim.decision.level
     for name, judged in registration.claim.judged().items():
         spec = registration.resolved.statistics[judged.statistic]
-        if spec.estimator == "draws" and spec.parameters.get("draws", 0) < smallest_draws(
-            level, m=m
-        ):
-            found.append(
-                f"{name}: a PASS needs a null of at least {smallest_draws(level, m=m):,} draws"
-            )
+        draws = smallest_draws(level, m=m)
+        if spec.estimator == "draws" and spec.parameters.get("draws", 0) < draws:
+            found.append(f"{name}: a PASS needs a null of at least {draws:,} draws")
         upper = judged.region.upper
         if spec.estimator == "rare_mean" and upper < float("inf"):
             needed = smallest_n_rare(spec.parameters["c"], m, level, upper)

@@ -19,7 +19,7 @@ from harness.subjects.architecture import RESIDUAL
 from harness.subjects.reference import Located, locate
 from harness.suite import Plan, Suite, suite
 from prereg.errors import InputError
-from prereg.near import nearest
+from prereg.near import nearest, unknown
 from prereg.registration import Bar, Claim, ControlChanges, Hypothesis, Registration
 from prereg.resolved import (
     ControlSpec,
@@ -359,10 +359,10 @@ def _controls(
     changes = ControlChanges() if isinstance(hypothesis.controls, str) else hypothesis.controls
     for name in (*changes.add, *(dropped.control for dropped in changes.drop)):
         if name not in by_name:
-            raise InputError(
+            raise unknown(
                 f"no control {name!r} in suite {chosen.name}",
-                expected=f"one of {', '.join(by_name)}",
-                fix=nearest(name, by_name),
+                name,
+                tuple(by_name),
                 code="registration.unknown-control",
             )
     used = {

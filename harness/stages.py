@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ class Stage:
     trainer_options: Mapping[str, Any]
     environment: Mapping[str, Any]
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Digest of registration, deviations, what is here now, options and stage name.
 
@@ -65,8 +66,6 @@ class StageStore:
     def find(self, stage: Stage) -> Kept | None:
         """The newest whole copy of a stage in an earlier attempt."""
         key = stage.key
-        if key not in {known for known, _ in self.known}:
-            return None
         attempts = self.folder.parent.parent
         for file in sorted(
             attempts.glob(f"*/{self.folder.name}/{short(key)}.jsonl"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from prereg.errors import InputError
 
 SHOWN = 12
 """Names listed before the rest is only counted."""
@@ -38,3 +40,17 @@ def nearest(word: str, known: Iterable[str]) -> str:
         return "none are known here"
     rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return "known: " + ", ".join(f"`{name}`" for name in names[:SHOWN]) + rest
+
+
+def unknown(found: str, name: str, known: Sequence[str], *, code: str) -> InputError:
+    """The error for a name that is none of `known`.
+
+    Args:
+        found: what was written, as a sentence about it.
+        name: the name itself.
+        known: every name that would do, in the order in which they are listed.
+        code: code of the error.
+    """
+    return InputError(
+        found, expected=f"one of {', '.join(known)}", fix=nearest(name, known), code=code
+    )

@@ -64,26 +64,23 @@ def publish(
         )
     registration = workspace.registration(reference)
     verdict_bytes = _verdict_bytes(workspace, registration, attempt)
+    verdict = Verdict.model_validate_json(verdict_bytes)
+    drawn = draw(registration, verdict)
     # Recording the verdict first also enters attempts that were killed, so that under the lock no
     # line comes between what the page says about the ledger and the line that publishes it.
     with workspace.ledger.locked():
-        word = Verdict.model_validate_json(verdict_bytes).word
-        workspace.record_judged(registration.id, attempt, verdict_bytes, word=word)
+        workspace.record_judged(registration.id, attempt, verdict_bytes, word=verdict.word)
         files = _files(workspace, registration, attempt, verdict_bytes)
+        files |= {figure_path(figure): data for figure, data in drawn.items()}
         entries = {path: entry_of(data) for path, data in files.items()}
         material = Material(
             evidence=read_evidence(files[names.EVIDENCE]),
             facts=facts_of(workspace.ledger.entries(), registration.id),
             attempt=attempt,
             run=json.loads(files[names.RUN]),
-            figures={
-                names.figure_id(path): data
-                for path, data in files.items()
-                if path.startswith(names.FIGURES)
-            },
+            figures=drawn,
             files={path: FileFact(entry.sha256, entry.size) for path, entry in entries.items()},
         )
-        verdict = Verdict.model_validate_json(verdict_bytes)
         files[names.REPORT] = render(registration, verdict, material=material)
         entries[names.REPORT] = entry_of(files[names.REPORT])
         files[names.MANIFEST] = _manifest(registration, attempt, entries).canonical()
@@ -112,17 +109,15 @@ def _verdict_bytes(workspace: Workspace, registration: Registration, attempt: in
 def _files(
     workspace: Workspace, registration: Registration, attempt: int, verdict: bytes
 ) -> dict[str, bytes]:
-    """Everything but the page, the manifest and the ledger."""
+    """Everything but the figures, the page, the manifest and the ledger."""
     name, source = workspace.hypothesis(registration.id)
-    files = {
+    return {
         name: source,
         names.REGISTRATION: registration.canonical(),
         names.EVIDENCE: workspace.evidence(registration.id, attempt),
         names.RUN: workspace.run_record(registration.id, attempt),
         names.VERDICT: verdict,
     }
-    drawn = draw(registration, Verdict.model_validate_json(verdict))
-    return files | {figure_path(figure): data for figure, data in drawn.items()}
 
 
 def _manifest(registration: Registration, attempt: int, entries: dict[str, FileEntry]) -> Manifest:

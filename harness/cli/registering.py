@@ -34,16 +34,15 @@ def new(
 ) -> None:
     """Print a commented hypothesis file, ready to edit."""
     from harness.suite import suite as find
-    from prereg.errors import InputError
-    from prereg.near import nearest
+    from prereg.near import unknown
 
     files = find(suite).hypotheses
     wanted = name or suite
     if wanted not in files:
-        raise InputError(
+        raise unknown(
             f"no hypothesis file {wanted!r} in suite {suite}",
-            expected=f"one of {', '.join(files)}",
-            fix=nearest(wanted, files),
+            wanted,
+            tuple(files),
             code="suite.unknown-hypothesis",
         )
     text = files[wanted].read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from typing import Protocol
 from harness.corpora.block import SPLIT_STRIDE, SPLITS, Block, SampleRange
 from harness.corpora.dyck3 import DRAWS, Dyck3
 from prereg.errors import InputError
-from prereg.near import nearest
+from prereg.near import unknown
 from prereg.registration import CorpusChoice
 
 
@@ -60,9 +60,4 @@ def ranges(choice: CorpusChoice) -> dict[str, SampleRange]:
 
 
 def _unknown(what: str, found: str, known: tuple[str, ...]) -> InputError:
-    return InputError(
-        f"no {what} {found!r}",
-        expected=f"one of {', '.join(known)}",
-        fix=nearest(found, known),
-        code="corpus.unknown",
-    )
+    return unknown(f"no {what} {found!r}", found, known, code="corpus.unknown")
