@@ -105,7 +105,12 @@ def train_to(
     )
     seconds = time.monotonic() - begun
     progress(f"testing on {recipe.evaluation_sequences:,} fresh sequences")
-    measured = accuracies(model, seed=recipe.evaluation_seed, sequences=recipe.evaluation_sequences)
+    measured = accuracies(
+        model,
+        seed=recipe.evaluation_seed,
+        sequences=recipe.evaluation_sequences,
+        task=recipe.task,
+    )
     save_subject(model.config, model.state_dict(), folder)
     write_atomic(folder / RECIPE, source)
     card = _card(recipe, folder, accuracy=measured, seconds=seconds)
@@ -127,6 +132,7 @@ def _card(
         "name": recipe.name,
         "weights": weights(f"path:{folder}"),
         "sequences": recipe.steps * recipe.batch,
+        "task": recipe.task,
         "accuracy": dict(accuracy),
         "accuracy_on": f"{recipe.evaluation_sequences} fresh standard sequences, "
         f"seed {recipe.evaluation_seed}, share of non-padding positions",

@@ -56,10 +56,22 @@ def models(
             as_json=as_json,
             text=lambda: table(
                 [
-                    (f"zoo:{name}", card["weights"][:12], f"{card['sequences']:,}", _accuracy(card))
+                    (
+                        f"zoo:{name}",
+                        card["weights"][:12],
+                        f"{card['sequences']:,}",
+                        card["task"],
+                        _accuracy(card),
+                    )
                     for name, card in cards.items()
                 ],
-                header=("model", "weights", "training sequences", "accuracy on fresh sequences"),
+                header=(
+                    "model",
+                    "weights",
+                    "training sequences",
+                    "task",
+                    "accuracy on fresh sequences",
+                ),
             ),
         )
         return

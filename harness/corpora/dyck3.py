@@ -1,4 +1,4 @@
-"""Dyck-3: sequences of three bracket families with their copy, depth and validity labels.
+"""Dyck-3: sequences of three bracket families, labelled for one of two tasks.
 
 A sample is a pure function of (seed, draw, index): it reads 64 words of a counter-based generator
 (Philox) whose counter is the index, so any sample can be drawn alone, in any order, on any rank.
@@ -7,7 +7,7 @@ A sample is a pure function of (seed, draw, index): it reads 64 words of a count
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,28 +31,40 @@ HEADS: Mapping[str, int] = {"copy": VOCABULARY, "depth": MAX_DEPTH + 1, "valid":
 Draw = Literal["standard", "long", "compositional"]
 DRAWS: tuple[Draw, ...] = ("standard", "long", "compositional")
 
+Task = Literal["standard", "tally"]
+"""Which labels the sequences carry: those of the brackets' stack, or counts of their openers."""
+
 _WORDS = 64  # 64-bit words a sample reads: one a position, one for the length, one for the kind
 _WORDS_PER_COUNTER = 4
 _OPEN = 0.55
 _CHUNK = 4096  # samples generated at once: the column loop then stays inside the cache
 
+_Labels = tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]  # copy, depth, valid
+
 
 @dataclass(frozen=True, slots=True)
 class Dyck3:
-    """The corpus for one seed and one way of drawing.
+    """The corpus for one seed, one way of drawing and one task.
 
     Draws: `standard` has lengths uniform on 2..62, half random walks over valid prefixes (open with
     probability .55 where both moves are possible), half uniform random brackets; `long` is the same
     with lengths 50..60; `compositional` puts a one-family nest of depth 3..8 amid shallow pairs of
     mixed families. Content stands between BOS and EOS, then padding.
 
-    All heads label the same position: `copy` is the token, `depth` the number of unmatched openers
-    after it (held at its value once the first error has happened), `valid` is 0 until the first
-    error and 1 from it on. Errors: closing on empty, the wrong family, opening beyond depth 8.
+    Tasks: both label every position of the same sequences, under the same heads and class counts.
+
+    `standard`: `copy` is the token, `depth` the number of unmatched openers after it (held at its
+    value once the first error has happened), `valid` is 0 until the first error and 1 from it on.
+    Errors: closing on empty, the wrong family, opening beyond depth 8.
+
+    `tally`: `copy` is the token before (BOS for BOS), `depth` the number of openers of the first
+    family up to the token (held at 8), `valid` is 1 where more openers of the second family than of
+    the third have been read. What closes, and whether it matches, has no effect on the last two.
     """
 
     seed: int
     draw: Draw = "standard"
+    task: Task = "standard"
 
     def sample(self, samples: SampleRange) -> Block:
         """The samples of a range as one block of NumPy arrays, [samples, 64].
@@ -65,29 +77,33 @@ class Dyck3:
             self._chunk(samples.base + at, min(_CHUNK, samples.count - at))
             for at in range(0, samples.count, _CHUNK)
         ]
-        ids, depth, valid = (
+        ids, *labels = (
             np.concatenate([part[i] for part in parts])
             if parts
             else np.zeros((0, POSITIONS), np.uint8)
-            for i in range(3)
+            for i in range(1 + len(HEADS))
         )
         return Block(
             ids=as_index(ids),
             mask=ids != PAD,
             sample_ids=np.arange(samples.base, samples.base + samples.count, dtype=np.int64),
-            targets={"copy": as_index(ids), "depth": as_index(depth), "valid": as_index(valid)},
+            targets={head: as_index(label) for head, label in zip(HEADS, labels, strict=True)},
         )
 
     def digest(self, ranges: tuple[SampleRange, ...]) -> str:
         """sha256 over the definition's version and the first 256 samples of each range.
 
-        A change of the generator changes every sample, so a prefix is enough to notice one.
+        A change of the generator changes every sample, so a prefix is enough to notice one. The
+        standard task goes unnamed, and its copy labels, which are the tokens, are not read twice.
         """
-        digest = hashlib.sha256(f"dyck3/{VERSION}/{self.seed}/{self.draw}".encode())
+        standard = self.task == "standard"
+        named = f"dyck3/{VERSION}/{self.seed}/{self.draw}"
+        digest = hashlib.sha256((named if standard else f"{named}/{self.task}").encode())
+        heads = [head for head in HEADS if not (standard and head == "copy")]
         for samples in ranges:
             block = self.sample(samples.head(256))
             digest.update(f"{samples.split}/{samples.start}/{samples.stop}".encode())
-            for array in (block.ids, block.targets["depth"], block.targets["valid"]):
+            for array in (block.ids, *(block.targets[head] for head in heads)):
                 digest.update(array.astype("<i8").tobytes())
         return digest.hexdigest()
 
@@ -99,10 +115,8 @@ class Dyck3:
         words = np.random.Philox(counter=counter, key=key).random_raw(count * _WORDS)
         return np.asarray(words, dtype=np.uint64).reshape(count, _WORDS)
 
-    def _chunk(
-        self, first: int, count: int
-    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
-        """Tokens, depth and validity labels of `count` samples, each [count, 64]."""
+    def _chunk(self, first: int, count: int) -> tuple[NDArray[np.uint8], ...]:
+        """Tokens, then the labels of every head, of `count` samples, each [count, 64]."""
         words = self._words(first, count)
         content, length = (
             _nests(words) if self.draw == "compositional" else _walks(words, self.draw)
@@ -112,8 +126,7 @@ class Dyck3:
         columns = np.arange(MAX_LENGTH)
         ids[:, 1:-1] = np.where(columns < length[:, None], content, PAD)
         ids[np.arange(count), length + 1] = EOS
-        depth, valid = _labels(ids)
-        return ids, depth, valid
+        return ids, *_LABELLERS[self.task](ids)
 
 
 def _uniform(words: NDArray[np.uint64], *, shift: int, sides: int) -> NDArray[np.int64]:
@@ -159,8 +172,8 @@ def _nests(words: NDArray[np.uint64]) -> tuple[NDArray[np.uint8], NDArray[np.int
     return token.astype(np.uint8), 2 * (nest + pairs)
 
 
-def _labels(ids: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Depth and validity after every token, each [samples, positions]; zero on padding."""
+def _standard(ids: NDArray[np.uint8]) -> _Labels:
+    """Labels of the standard task, each [samples, positions]; zero on padding."""
     columns = np.ascontiguousarray(ids.T)
     depths = np.zeros_like(columns)
     valids = np.zeros_like(columns)
@@ -182,4 +195,21 @@ def _labels(ids: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.uint8
         real = token != PAD
         depths[column] = np.where(real, depth, 0)
         valids[column] = broken & real
-    return np.ascontiguousarray(depths.T), np.ascontiguousarray(valids.T)
+    return ids, np.ascontiguousarray(depths.T), np.ascontiguousarray(valids.T)
+
+
+def _tally(ids: NDArray[np.uint8]) -> _Labels:
+    """Labels of the tally task, each [samples, positions]; zero on padding."""
+    real = (ids != PAD).astype(np.uint8)
+    before = np.concatenate([ids[:, :1], ids[:, :-1]], axis=1)
+    first, second, third = (
+        np.cumsum(ids == FIRST_BRACKET + 2 * family, axis=1, dtype=np.uint8)
+        for family in range(FAMILIES)
+    )
+    return before * real, np.minimum(first, MAX_DEPTH) * real, (second > third) * real
+
+
+_LABELLERS: Mapping[Task, Callable[[NDArray[np.uint8]], _Labels]] = {
+    "standard": _standard,
+    "tally": _tally,
+}

@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset
 
 from harness.corpora.block import Block, SampleRange
-from harness.corpora.dyck3 import Dyck3
+from harness.corpora.dyck3 import Dyck3, Task
 from harness.runners.blocks import rows, to_torch
 from harness.runners.trainer import interruptible, make_trainer, set_threads
 from harness.streams import torch_seed
@@ -35,7 +35,7 @@ class BatchStream(IterableDataset[Block]):
         self.recipe = recipe
 
     def __iter__(self) -> Iterator[Block]:
-        corpus = Dyck3(self.recipe.data_seed)
+        corpus = Dyck3(self.recipe.data_seed, task=self.recipe.task)
         size, total = self.recipe.batch, self.recipe.batch * self.recipe.steps
         for start in range(0, total, size * _CHUNK_BATCHES):
             stop = min(start + size * _CHUNK_BATCHES, total)
@@ -146,15 +146,25 @@ def _share_io(model: DyckTransformer, reference: str) -> None:
             own[name].requires_grad_(False)
 
 
-def accuracies(model: DyckTransformer, *, seed: int, sequences: int) -> dict[str, float]:
-    """Share of non-padding positions that each head labels right, on fresh standard sequences."""
+def accuracies(
+    model: DyckTransformer, *, seed: int, sequences: int, task: Task = "standard"
+) -> dict[str, float]:
+    """Share of non-padding positions that each head labels right, on fresh standard sequences.
+
+    Args:
+        model: what to test.
+        seed: corpus seed of the sequences, which are the first of the split `evaluate`.
+        sequences: how many.
+        task: whose labels are right.
+    """
+    corpus = Dyck3(seed, task=task)
     block_size = 64
     right = dict.fromkeys(model.config.heads, 0)
     seen = 0
     with torch.inference_mode():
         for start in range(0, sequences, block_size):
             stop = min(start + block_size, sequences)
-            block = to_torch(Dyck3(seed).sample(SampleRange("evaluate", start, stop)))
+            block = to_torch(corpus.sample(SampleRange("evaluate", start, stop)))
             logits = model(block.ids)
             seen += int(block.mask.sum())
             for head, target in block.targets.items():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,9 @@ from torch.nn import functional
 
 from harness.subjects.dyck_config import DyckConfig
 from harness.subjects.tap import Tap
+
+Step = Callable[[Tensor, Tap | None], Tensor]
+"""One residual state to the next, [b, t, d]; the tap sees what lies in between."""
 
 
 def position_code(config: DyckConfig) -> Tensor:
@@ -62,8 +66,7 @@ class Attention(nn.Module):
         q, k, v = (x @ flat).view(batch, time, 3, heads, d_head).permute(2, 0, 3, 1, 4)
         z = functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=d_head**-0.5)
         z = z.transpose(1, 2)  # [b, t, head, d_head]
-        if tap is not None:
-            z = tap(f"blocks.{block}.attn.hook_z", z)
+        z = _tapped(tap, f"blocks.{block}.attn.hook_z", z)
         out = z.reshape(batch, time, heads * d_head) @ self.W_O.reshape(-1, width)
         return out if tap is None else self._edit_heads(out, z=z, block=block, tap=tap)
 
@@ -86,11 +89,8 @@ class MLP(nn.Module):
         self.W_out = nn.Parameter(torch.empty(config.d_mlp, config.d_model))
 
     def forward(self, x: Tensor, *, block: int, tap: Tap | None) -> Tensor:
-        post = functional.relu(x @ self.W_in)
-        if tap is None:
-            return post @ self.W_out
-        post = tap(f"blocks.{block}.mlp.hook_post", post)
-        return tap(f"blocks.{block}.mlp", post @ self.W_out)
+        post = _tapped(tap, f"blocks.{block}.mlp.hook_post", functional.relu(x @ self.W_in))
+        return _tapped(tap, f"blocks.{block}.mlp", post @ self.W_out)
 
 
 class Block(nn.Module):
@@ -104,16 +104,15 @@ class Block(nn.Module):
         self.norm_mlp = RMSNorm(config.d_model, config.norm_eps)
         self.mlp = MLP(config)
 
-    def forward(self, x: Tensor, *, tap: Tap | None) -> Tensor:
-        name = f"blocks.{self.index}"
-        attended: Tensor = self.attn(self.norm_attn(x), block=self.index, tap=tap)
-        if tap is None:
-            x = x + attended
-            added: Tensor = self.mlp(self.norm_mlp(x), block=self.index, tap=None)
-            return x + added
-        x = tap(f"{name}.hook_resid_mid", x + tap(f"{name}.hook_attn_out", attended))
-        moved = self.mlp(self.norm_mlp(x), block=self.index, tap=tap)
-        return tap(f"{name}.hook_resid_post", x + tap(f"{name}.hook_mlp_out", moved))
+    def attend(self, x: Tensor, tap: Tap | None) -> Tensor:
+        """The stream after attention: from `hook_resid_pre` to `hook_resid_mid`."""
+        out: Tensor = self.attn(self.norm_attn(x), block=self.index, tap=tap)
+        return x + _tapped(tap, f"blocks.{self.index}.hook_attn_out", out)
+
+    def transform(self, x: Tensor, tap: Tap | None) -> Tensor:
+        """The stream after the MLP: from `hook_resid_mid` to `hook_resid_post`."""
+        out: Tensor = self.mlp(self.norm_mlp(x), block=self.index, tap=tap)
+        return x + _tapped(tap, f"blocks.{self.index}.hook_mlp_out", out)
 
 
 class Readout(nn.Module):
@@ -149,18 +148,46 @@ class DyckTransformer(nn.Module):
 
     def forward(self, ids: Tensor, tap: Tap | None = None) -> Mapping[str, Tensor]:
         """Logits; with a tap, every site and component passes through it in order of flow."""
-        embedded = self.embed[ids]
-        code = self.position_code[: ids.shape[1]]
-        if tap is None:
-            x = embedded + code
-        else:
-            x = tap("blocks.0.hook_resid_pre", tap("hook_embed", embedded) + code)
-        for block in self.blocks:
-            if tap is not None and block.index:
-                x = tap(f"blocks.{block.index}.hook_resid_pre", x)
-            x = block(x, tap=tap)
+        return self.resume("hook_embed", self.embed[ids], tap)
+
+    def resume(self, site: str, states: Tensor, tap: Tap | None = None) -> Mapping[str, Tensor]:
+        """Logits of the pass that goes on from `states`, [b, t, d], at a residual site.
+
+        The tap sees `site` first, and nothing that lies before it.
+        """
+        flow = self.flow
+        x = _tapped(tap, site, states)
+        for name, step in flow[[name for name, _ in flow].index(site) + 1 :]:
+            x = _tapped(tap, name, step(x, tap))
         x = self.norm_final(x)
         return {head: readout(x) for head, readout in self.unembed.items()}
+
+    @property
+    def flow(self) -> list[tuple[str, Step]]:
+        """Every site of the residual stream, with the step that leads there from the one before."""
+        flow: list[tuple[str, Step]] = [("hook_embed", _stay)]
+        for block in cast(Iterable[Block], self.blocks):
+            name = f"blocks.{block.index}"
+            flow += [
+                (f"{name}.hook_resid_pre", _stay if block.index else self._place),
+                (f"{name}.hook_resid_mid", block.attend),
+                (f"{name}.hook_resid_post", block.transform),
+            ]
+        return flow
+
+    def _place(self, x: Tensor, _: Tap | None) -> Tensor:
+        """The embedded tokens with the position code."""
+        return x + self.position_code[: x.shape[1]]
+
+
+def _stay(x: Tensor, _: Tap | None) -> Tensor:
+    """The step between two names of one state."""
+    return x
+
+
+def _tapped(tap: Tap | None, name: str, x: Tensor) -> Tensor:
+    """The tensor that flows on at `name`."""
+    return x if tap is None else tap(name, x)
 
 
 def initialise(model: DyckTransformer, *, generator: torch.Generator, std: float = 0.02) -> None:

@@ -45,6 +45,9 @@ class Recipe(Record):
         None, description="Model whose input and output weights it starts with and keeps, frozen."
     )
     corpus: Literal["dyck3"] = Field("dyck3", description="Corpus of the training sequences.")
+    task: Literal["standard", "tally"] = Field(
+        "standard", description="Labels of those sequences that it learns."
+    )
     data_seed: int = Field(ge=0, lt=2**53, description="Corpus seed of the training sequences.")
     batch: int = Field(32, ge=1, description="Sequences a step.")
     steps: int = Field(ge=1, description="Optimiser steps.")

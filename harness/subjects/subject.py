@@ -13,6 +13,7 @@ from harness.subjects.architecture import Architecture, family
 from harness.subjects.dyck import DyckTransformer, initialise
 from harness.subjects.dyck_config import DyckConfig
 from harness.subjects.tap import Edit, Tap
+from prereg.errors import InputError
 
 
 class Out(NamedTuple):
@@ -45,6 +46,22 @@ class Subject(Protocol):
         self, block: Block, *, capture: Sequence[str] = (), edits: Mapping[str, Edit] | None = None
     ) -> Out:
         """One forward pass; `edits` act at sites or component outputs, `capture` names sites."""
+
+    def resume(self, site: str, states: Tensor, block: Block) -> Mapping[str, Tensor]:
+        """Logits {head: [b, t, classes]} of the forward pass that goes on from `states` at `site`.
+
+        The logits of `forward(block, edits={site: lambda _: states})`, at the cost of the layers
+        behind the site.
+
+        Args:
+            site: a site of the residual stream.
+            states: [b, t, d], in the model's dtype.
+            block: the samples that the states belong to.
+
+        Raises:
+            InputError: `site` is not on the residual stream.
+            ValueError: the states are not [b, t, d] of this block and model.
+        """
 
 
 class DyckSubject:
@@ -103,3 +120,18 @@ class DyckSubject:
         logits = self.model(block.ids, tap)
         tap.settle()
         return Out(logits, tap.captured)
+
+    def resume(self, site: str, states: Tensor, block: Block) -> Mapping[str, Tensor]:
+        """Logits of the forward pass that goes on from `states`, [b, t, d], at a residual site."""
+        sites = [name for name, _ in self.model.flow]
+        if site not in sites:
+            raise InputError(
+                f"{site!r}, from which no forward pass can go on",
+                expected=f"a site of the residual stream: {', '.join(sites)}",
+                fix="name a site of the residual stream",
+                code="subject.cannot-resume",
+            )
+        expected = (*block.ids.shape, self.config.d_model)
+        if states.shape != expected:
+            raise ValueError(f"expected states of shape {expected}, got {tuple(states.shape)}")
+        return self.model.resume(site, states)

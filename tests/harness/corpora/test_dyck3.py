@@ -6,7 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.corpora.block import SPLITS, SampleRange
-from harness.corpora.dyck3 import BOS, DRAWS, EOS, FIRST_BRACKET, MAX_DEPTH, PAD, Dyck3
+from harness.corpora.dyck3 import (
+    BOS,
+    DRAWS,
+    EOS,
+    FIRST_BRACKET,
+    HEADS,
+    MAX_DEPTH,
+    PAD,
+    Dyck3,
+)
 
 OPENERS = {3: 0, 5: 1, 7: 2}
 CLOSERS = {4: 0, 6: 1, 8: 2}
@@ -42,6 +51,64 @@ def test_labels_equal_a_stack_machines(draw):
         assert block.targets["depth"][i].tolist() == depths
         assert block.targets["valid"][i].tolist() == valids
         assert block.targets["copy"][i].tolist() == block.ids[i].tolist()
+
+
+def tally_by_hand(tokens: list[int]) -> tuple[list[int], list[int], list[int]]:
+    """The three labels of the tally task, one token at a time."""
+    seen = {0: 0, 1: 0, 2: 0}
+    copies, depths, valids = [], [], []
+    before = BOS
+    for token in tokens:
+        if token in OPENERS:
+            seen[OPENERS[token]] += 1
+        copies.append(PAD if token == PAD else before)
+        depths.append(0 if token == PAD else min(seen[0], 8))
+        valids.append(1 if token != PAD and seen[1] > seen[2] else 0)
+        before = token
+    return copies, depths, valids
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_tally_labels_equal_those_counted_by_hand(draw):
+    block = Dyck3(seed=3, draw=draw, task="tally").sample(SampleRange("fit", 0, 400))
+    for i in range(400):
+        copies, depths, valids = tally_by_hand(block.ids[i].tolist())
+        assert block.targets["copy"][i].tolist() == copies
+        assert block.targets["depth"][i].tolist() == depths
+        assert block.targets["valid"][i].tolist() == valids
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 2**53 - 1),
+    start=st.integers(0, 10_000),
+    count=st.integers(0, 40),
+    draw=st.sampled_from(DRAWS),
+)
+def test_a_task_changes_the_labels_and_nothing_else(seed, start, count, draw):
+    samples = SampleRange("train", start, start + count)
+    one, other = (Dyck3(seed, draw, task).sample(samples) for task in ("standard", "tally"))
+    for field in ("ids", "mask", "sample_ids"):
+        assert np.array_equal(getattr(one, field), getattr(other, field))
+    assert tuple(one.targets) == tuple(other.targets) == tuple(HEADS)
+    for head, classes in HEADS.items():
+        assert one.targets[head].dtype == other.targets[head].dtype == np.int64
+        assert other.targets[head].shape == one.ids.shape
+        assert other.targets[head].max(initial=0) < classes
+
+
+def test_every_head_has_other_labels_in_the_other_task():
+    one, other = (
+        Dyck3(7, task=task).sample(SampleRange("fit", 0, 2000)) for task in ("standard", "tally")
+    )
+    agree = {
+        head: float((one.targets[head] == other.targets[head])[one.mask].mean()) for head in HEADS
+    }
+    assert max(agree.values()) < 0.6
+    share = np.bincount(other.targets["depth"][one.mask]) / one.mask.sum()
+    assert len(share) == HEADS["depth"]  # every class occurs
+    assert share.max() < 0.25
+    assert 0.35 < other.targets["valid"][one.mask].mean() < 0.5
 
 
 @settings(max_examples=30, deadline=None)
@@ -135,13 +202,16 @@ def test_the_digest_depends_on_seed_draw_and_ranges():
         Dyck3(1).digest((fit,)),
         Dyck3(2).digest((fit,)),
         Dyck3(1, "long").digest((fit,)),
+        Dyck3(1, task="tally").digest((fit,)),
         Dyck3(1).digest((more,)),
         Dyck3(1).digest((SampleRange("evaluate", 0, 512),)),
     }
-    assert len(digests) == 5
+    assert len(digests) == 6
 
 
 def test_samples_of_version_one_are_frozen():
     # a change here means another corpus version: old registrations would read other samples
-    digest = Dyck3(seed=7).digest((SampleRange("fit", 0, 256),))
-    assert digest == "53c2307db2f8ef7befd0e389ee68b0d7cc281bd29828d8797dce098b7c4ccff5"
+    fit = (SampleRange("fit", 0, 256),)
+    standard, tally = (Dyck3(seed=7, task=task).digest(fit) for task in ("standard", "tally"))
+    assert standard == "53c2307db2f8ef7befd0e389ee68b0d7cc281bd29828d8797dce098b7c4ccff5"
+    assert tally == "0825fc1056e5f653ef969ac45d2e2eb3e6414d09c871210db0624aa8f002d722"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from harness.corpora.dyck3 import Dyck3
 from harness.runners.train import BatchStream, accuracies
 from harness.subjects.recipe import Optimiser
 from harness.subjects.reference import locate
-from harness.training import read_recipe, recipes, train_to
+from harness.training import RECIPE, read_recipe, recipes, train_to
 from prereg.errors import InputError
 
 SHORT = """\
@@ -44,6 +45,31 @@ def test_a_recipe_gives_one_digest_whatever_the_global_seed(tmp_path, one_thread
     assert locate(f"path:{tmp_path / 'a'}").resolved.weights == one["weights"]
     assert json.loads((tmp_path / "a" / "card.json").read_bytes()) == one
     assert one["threads"] == 1
+
+
+def shortened(name, folder):
+    """A shipped recipe as a file that differs from it in length alone."""
+    text = recipes()[name].read_text()
+    steps, sequences = (
+        re.search(rf"^{key}: .*$", text, re.MULTILINE)[0]
+        for key in ("steps", "evaluation_sequences")
+    )
+    text = text.replace(f"\n{steps}\n", "\nsteps: 12\n")
+    path = folder / RECIPE
+    path.write_text(text.replace(sequences, "evaluation_sequences: 64"))
+    short, whole = (read_recipe(written)[0] for written in (str(path), name))
+    assert short.steps == 12
+    length = {"steps", "evaluation_sequences"}
+    assert short.model_dump(exclude=length) == whole.model_dump(exclude=length)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["dyck3/indep-104", "dyck3/shared-3", "dyck3/tally-300"])
+def test_a_shipped_recipe_gives_one_digest(tmp_path, one_thread, name):
+    path = shortened(name, tmp_path)
+    one, two = (train_to(path, tmp_path / folder) for folder in ("a", "b"))
+    assert one["weights"] == two["weights"]
+    assert one["task"] == read_recipe(name)[0].task
 
 
 def test_training_learns(tmp_path, one_thread):
@@ -82,6 +108,7 @@ def test_an_untrained_model_has_chance_accuracy(make_subject):
         (("batch: 8", "batch: eight"), "batch"),
         (("init_seed: 1", "seed: 1"), "init_seed"),
         (("architecture: dyck", "architecture: gpt"), "architecture"),
+        (("data_seed: 1", "data_seed: 1\ntask: counting"), "task"),
     ],
 )
 def test_malformed_recipes_are_refused(tmp_path, change, says):
@@ -100,9 +127,37 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
     assert [p.name for p in (tmp_path / "a").iterdir()] == ["mine"]
 
 
-def test_every_shipped_recipe_reads():
-    for name in recipes():
-        assert read_recipe(name)[0].name == name
+COHORTS = {
+    "independent": [f"dyck3/indep-{seed}" for seed in range(100, 105)],
+    "shared": [f"dyck3/shared-{number}" for number in range(5)],
+}
+
+
+def test_every_shipped_recipe_reads_and_no_two_share_a_seed():
+    found = {name: read_recipe(name)[0] for name in recipes()}
+    assert all(recipe.name == name for name, recipe in found.items())
+    assert {*COHORTS["independent"], *COHORTS["shared"], "dyck3/tally-300"} == set(found)
+    for seed in ("init_seed", "data_seed"):
+        assert len({getattr(recipe, seed) for recipe in found.values()}) == len(found)
+
+
+@pytest.mark.parametrize("cohort", COHORTS)
+def test_the_recipes_of_a_cohort_differ_in_seeds_alone(cohort):
+    found = [read_recipe(name)[0] for name in COHORTS[cohort]]
+    own = {"name", "init_seed", "data_seed", "checkpoints", "shared_io"}
+    assert all(r.model_dump(exclude=own) == found[0].model_dump(exclude=own) for r in found)
+    given = "zoo:dyck3/shared-0" if cohort == "shared" else None
+    assert [recipe.shared_io for recipe in found] == [None, *[given] * 4]
+
+
+def test_a_shortened_run_of_a_shared_recipe_ends_with_the_weights_it_was_given(
+    tmp_path, one_thread
+):
+    train_to(shortened("dyck3/shared-4", tmp_path), tmp_path / "a")
+    donor, found = locate("zoo:dyck3/shared-0"), locate(f"path:{tmp_path / 'a'}")
+    for name, tensor in found.tensors.items():
+        shared = name in found.architecture.shared_io or name == "position_code"
+        assert (tensor.data == donor.tensors[name].data) == shared, name
 
 
 def test_shared_input_and_output_weights_stay_bit_identical(tmp_path, one_thread, save_random):
@@ -197,6 +252,7 @@ def test_training_is_the_plain_loop_that_the_recipe_describes(trained):
         ("init_seed: 3", "init_seed: 4"),
         ("init_std: 0.02", "init_std: 0.03"),
         ("data_seed: 5", "data_seed: 3"),
+        ("data_seed: 5", "data_seed: 5\ntask: tally"),
         ("batch: 8", "batch: 9"),
         ("steps: 6", "steps: 7"),
         ("lr: 0.01", "lr: 0.02"),
@@ -213,20 +269,26 @@ def test_every_setting_of_a_recipe_moves_the_weights(trained, old, new):
     assert max(distances) > 1e-5
 
 
-def test_accuracy_is_the_share_of_right_labels_on_the_evaluation_samples(make_subject):
+def test_the_task_is_standard_unless_named(trained):
+    one, other = trained(), trained("data_seed: 5", "data_seed: 5\ntask: standard")
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("task", ["standard", "tally"])
+def test_accuracy_is_the_share_of_right_labels_on_the_evaluation_samples(make_subject, task):
     from harness.runners.blocks import to_torch
 
     model = make_subject(dtype=torch.float32).model
 
     def share(split):
-        block = to_torch(Dyck3(900).sample(SampleRange(split, 0, 150)))
+        block = to_torch(Dyck3(900, task=task).sample(SampleRange(split, 0, 150)))
         logits = model(block.ids)
         return {
             head: float((logits[head].argmax(-1) == target)[block.mask].double().mean())
             for head, target in block.targets.items()
         }
 
-    found = accuracies(model, seed=900, sequences=150)
+    found = accuracies(model, seed=900, sequences=150, task=task)
     assert found == pytest.approx(share("evaluate"), rel=1e-12)
     assert found != pytest.approx(share("train"), rel=1e-3)
 
@@ -237,18 +299,21 @@ def test_training_reads_the_train_split_and_accuracy_the_evaluation_split(
     read = []
 
     class Recording:
-        def __init__(self, seed):
-            self.seed = seed
+        def __init__(self, seed, *, task):
+            self.corpus = Dyck3(seed, task=task)
 
         def sample(self, samples):
-            read.append((self.seed, samples))
-            return Dyck3(self.seed).sample(samples)
+            read.append((self.corpus, samples))
+            return self.corpus.sample(samples)
 
     monkeypatch.setattr("harness.runners.train.Dyck3", Recording)
     path = tmp_path / "tuned.yaml"
-    path.write_text(TUNED)
+    path.write_text(TUNED + "task: tally\n")
     train_to(str(path), tmp_path / "a")
-    assert {(seed, samples.split) for seed, samples in read} == {(5, "train"), (900, "evaluate")}
+    assert {(corpus, samples.split) for corpus, samples in read} == {
+        (Dyck3(5, task="tally"), "train"),
+        (Dyck3(900, task="tally"), "evaluate"),
+    }
     for split, count in (("train", 48), ("evaluate", 70)):
         mine = [samples for _, samples in read if samples.split == split]
         indices = [i for samples in mine for i in range(samples.start, samples.stop)]
