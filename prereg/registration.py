@@ -57,6 +57,10 @@ class Subjects(Record):
     others: dict[Label, Text] = Field(
         default={}, description="The models compared with it, by the label that names the pair."
     )
+    controls: dict[Label, Text] = Field(
+        default={},
+        description="Models that controls put in the other's place, by the control's name.",
+    )
     shared_io: Literal["required", "forbidden", "unchecked"] = Field(
         "unchecked", description="Whether the pair must (or must not) share input/output weights."
     )

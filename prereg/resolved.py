@@ -45,7 +45,10 @@ class StatisticSpec(Record):
     )
     split: str = Field("evaluate", description="Split on whose blocks it is evaluated.")
     per_site: bool = Field(description="Whether there is one value for each site.")
-    arms: tuple[str, ...] = Field((), description="Arms, if the statistic has any.")
+    arms: tuple[str, ...] = Field((), description="Arms that a claim can be about, if any.")
+    shown_arms: tuple[str, ...] = Field(
+        (), description="Arms measured beside them; no control has a role, so none is claimed."
+    )
     roles: dict[Literal["same", "differs"], dict[str, ControlRole]] = Field(
         description="For each direction of a claim, the role of every control."
     )
@@ -58,14 +61,35 @@ class ControlSpec(Record):
     replaces: tuple[str, ...] = Field(description="Fields of the case that it replaces.")
     by: str = Field(description="What stands there instead.")
     random: bool = Field(description="Whether it is a distribution of draws.")
+    named: bool = Field(
+        False, description="Whether its model is named by the registration; else it is not run."
+    )
+
+
+class Series(Record):
+    """Values that a figure shows beside a claim's own: measured on the real case, not judged."""
+
+    label: str = Field(description="Text in the legend.", min_length=1)
+    statistic: str = Field(description="Id of the statistic; its unit is the figure's.")
+    arm: str | None = Field(None, description="Arm; where left out, that of the claim.")
 
 
 class FigureSpec(Record):
-    """A figure as data: one statistic against sites, one panel a pair, controls on the axis."""
+    """A figure as data: one statistic against sites, one panel a pair, on one axis.
+
+    At every site stand the values of the first claim about the statistic with its controls, and
+    beside them what else the evidence holds there of the series named in `beside`.
+    """
 
     id: str = Field(description="File name without suffix.", pattern=r"^[a-z0-9-]+$")
     title: str = Field(description="Caption.")
     statistic: str = Field(description="Id of the statistic on the vertical axis.")
+    beside: tuple[Series, ...] = Field(
+        (),
+        max_length=12,
+        description="Values drawn beside the claim's own, from the evidence: no controls, nothing "
+        "judged.",
+    )
 
 
 class ResolvedSubject(Record):
@@ -84,6 +108,9 @@ class ResolvedSubjects(Record):
 
     reference: ResolvedSubject = Field(description="The reference.")
     others: dict[str, ResolvedSubject] = Field(description="The others, by label.")
+    controls: dict[str, ResolvedSubject] = Field(
+        default={}, description="Models that controls put in the other's place, by control."
+    )
 
 
 class ResolvedCorpus(Record):

@@ -44,7 +44,7 @@ class Material:
     """What a page is rendered from, besides registration and verdict."""
 
     evidence: Evidence
-    """What was measured; the page reads only what belongs to no claim."""
+    """What was measured; the page reads what belongs to no claim."""
     facts: LedgerFacts
     """What the ledger said before the bundle was entered in it."""
     attempt: int
@@ -73,7 +73,13 @@ def render(registration: Registration, verdict: Verdict, *, material: Material) 
         sentence=sentence(verdict),
         bars=views.bar_rows(verdict),
         claims=claims,
-        figures=views.figure_rows(registration, verdict, claims, material.figures),
+        figures=views.figure_rows(
+            registration,
+            verdict,
+            claims,
+            evidence=material.evidence,
+            drawings=material.figures,
+        ),
         exploratory=views.exploratory_rows(registration, verdict, material.evidence),
         facts=material.facts,
         attempt=material.attempt,

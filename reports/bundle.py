@@ -65,7 +65,8 @@ def publish(
     registration = workspace.registration(reference)
     verdict_bytes = _verdict_bytes(workspace, registration, attempt)
     verdict = Verdict.model_validate_json(verdict_bytes)
-    drawn = draw(registration, verdict)
+    evidence = read_evidence(workspace.evidence(registration.id, attempt))
+    drawn = draw(registration, verdict, evidence)
     # Recording the verdict first also enters attempts that were killed, so that under the lock no
     # line comes between what the page says about the ledger and the line that publishes it.
     with workspace.ledger.locked():
@@ -74,7 +75,7 @@ def publish(
         files |= {figure_path(figure): data for figure, data in drawn.items()}
         entries = {path: entry_of(data) for path, data in files.items()}
         material = Material(
-            evidence=read_evidence(files[names.EVIDENCE]),
+            evidence=evidence,
             facts=facts_of(workspace.ledger.entries(), registration.id),
             attempt=attempt,
             run=json.loads(files[names.RUN]),

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.judging.verdict import ClaimVerdict, ControlOutcome, Estimate, MemberVerdict
+from harness.judging.verdict import ClaimVerdict, ControlOutcome, Estimate
 from prereg.regions import Region
 
 REACH = 3.0
-"""A control further than this many core spans from the core is drawn as an arrow at the edge."""
+"""What lies further than this many core spans from the core is drawn as an arrow at the edge."""
 
 PADDING = 0.06
 MOST_TICKS = 6
@@ -71,18 +71,19 @@ def span_of(outcome: ControlOutcome) -> tuple[float, float, float] | None:
     return min(ends), sum(ends) / len(ends) if value is None else value, max(ends)
 
 
-def scale_of(claim: ClaimVerdict, members: Sequence[MemberVerdict] | None = None) -> Scale:
+def scale_of(claim: ClaimVerdict, beside: Iterable[Estimate] = ()) -> Scale:
     """The axis of a claim: thresholds and intervals in full, controls as far as they are near.
 
-    The core spans the thresholds and every main interval. Controls widen the axis up to `REACH`
-    core spans on either side; what lies beyond would squeeze the deciding part into a line.
+    The core spans the thresholds and every main interval. Controls and the values drawn `beside`
+    widen the axis up to `REACH` core spans on either side; what lies beyond would squeeze the
+    deciding part into a line.
     """
-    chosen = claim.members if members is None else members
     core = [bound for bound in (claim.lower, claim.upper) if bound is not None]
-    for member in chosen:
+    for member in claim.members:
         core += figures_of(member.estimate)
-    spans = [span_of(outcome) for member in chosen for outcome in member.controls]
+    spans = [span_of(outcome) for member in claim.members for outcome in member.controls]
     points = [value for span in spans if span is not None for value in span]
+    points += [value for estimate in beside for value in figures_of(estimate)]
     return _scale(core, points)
 
 

@@ -21,6 +21,13 @@ LANE = 16
 LETTER = 5.7
 """Width allowed for a letter of a control's label, in pixels; a little more than is needed."""
 
+OVERVIEW = 300
+"""Width of a claim's overview."""
+PITCH = 8.0
+"""Height that a member has in the overview, in pixels, where there are few."""
+TALLEST = 72.0
+"""Height of the overview at most."""
+
 SHAPES = {"must-pass": "○", "must-fail": TIMES, "comparator": "□"}
 """What a control is drawn as, by its role."""
 
@@ -52,6 +59,36 @@ def strip(claim: ClaimVerdict, member: MemberVerdict, *, scale: Scale) -> Markup
         '<svg class="strip" role="img" viewBox="0 0 {w} {h}" width="{w}" height="{h}" '
         'aria-label="{alt}">{body}</svg>'
     ).format(w=WIDTH, h=height, alt=clean(alternative(claim, member)), body=Markup("").join(body))
+
+
+def overview(claim: ClaimVerdict, *, scale: Scale, words: str) -> Markup:
+    """All members of a claim under each other, value and interval only; `words` counts them."""
+    pitch = min(PITCH, TALLEST / max(1, len(claim.members)))
+    height = round(pitch * len(claim.members) + 4)
+    accepted = region_of(claim)
+
+    def at(value: float) -> float:
+        return 6 + (OVERVIEW - 12) * scale.place(value)
+
+    left, right = at(accepted.lower), at(accepted.upper)
+    body = [
+        Markup('<rect class="region" x="{:.1f}" y="0" width="{:.1f}" height="{}"/>').format(
+            left, max(0.0, right - left), height
+        )
+    ]
+    for bound in (claim.lower, claim.upper):
+        if bound is not None:
+            body.append(_line(at(bound), 0, at(bound), height, "bound"))
+    for index, member in enumerate(claim.members):
+        ends = [at(end) for end in figures_of(member.estimate)]
+        y = 2 + pitch * (index + 0.5)
+        if ends:
+            body.append(_line(min(ends) - 1.5, y, max(ends) + 1.5, y, f"short {member.word}"))
+    alt = f"{claim.name}: {words}; accepted region {region(claim.lower, claim.upper)}"
+    return Markup(
+        '<svg class="strip" role="img" viewBox="0 0 {w} {h}" width="{w}" height="{h}" '
+        'aria-label="{alt}">{body}</svg>'
+    ).format(w=OVERVIEW, h=height, alt=clean(alt), body=Markup("").join(body))
 
 
 def axis(claim: ClaimVerdict, *, scale: Scale) -> Markup:

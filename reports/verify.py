@@ -371,7 +371,7 @@ def _contents(check: _Check, _: Path) -> None:
                 _hypothesis(check, path, registration)
     _frozen(check, registration)
     _attempt_says(check, evidence, registration)
-    figures = _figures(check, manifest, registration, verdict)
+    figures = _figures(check, manifest, registration, verdict, evidence)
     with check.naming(names.REPORT):
         facts = facts_of(check.entries[:-1], manifest.registration)
         if not facts.decides(manifest.attempt, registration.claim.decision):
@@ -427,7 +427,11 @@ def _within(written: Any, frozen: Any) -> bool:
 
 
 def _figures(
-    check: _Check, manifest: Manifest, registration: Registration, verdict: Verdict
+    check: _Check,
+    manifest: Manifest,
+    registration: Registration,
+    verdict: Verdict,
+    evidence: Evidence,
 ) -> dict[str, bytes]:
     published = {
         names.figure_id(path): check.data[path]
@@ -440,7 +444,7 @@ def _figures(
         )
         return published
     with check.naming(names.FIGURES):
-        drawn = draw(registration, verdict)
+        drawn = draw(registration, verdict, evidence)
         for figure in sorted(set(drawn) | set(published)):
             path = names.figure_path(figure)
             if figure not in drawn or figure not in published:
@@ -448,7 +452,7 @@ def _figures(
                 continue
             with check.naming(path):
                 if not same_drawing(drawn[figure], published[figure]):
-                    check.problems.append(f"{path}: does not show what the verdict says")
+                    check.problems.append(f"{path}: does not show what verdict and evidence say")
     return published
 
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
-from harness.judging import interval
 from harness.judging.evidence import MAIN, Evidence, EvidenceRecord
 from harness.judging.verdict import ClaimVerdict, ControlOutcome, Estimate, MemberVerdict, Verdict
 from prereg.registration import Registration
 from prereg.resolved import StatisticSpec
 from prereg.rules import BAR_NAMES
 from reports import figures, strips
+from reports.beside import Beside, estimate_of
+from reports.panels import Panels
 from reports.scale import scale_of
 from reports.svg import inline
-from reports.wording import counted, number, percent, printed, region, sample, unit
+from reports.wording import counted, number, percent, printed, region, sample, unit, word
 
 BARS = {"B": "Behavioural", "P": "Parametric", "C": "Causal", "Pr": "Predictive"}
 """Titles of the four bars."""
@@ -105,9 +107,38 @@ class ClaimRow:
     unit: str
     region: str
     word: str
+    words: str
+    """How many of its values have which verdict."""
+    misbehaved: str
+    """What its controls did, counted."""
+    overview: Markup
     axis: Markup
     members: tuple[MemberRow, ...]
     controls: tuple[ControlSummary, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRow:
+    """A value that a figure shows: the claim's own, or one beside it."""
+
+    letter: str
+    label: str
+    statistic: str
+    arm: str | None
+    unit: str
+    figures: Figures | None
+    reason: str
+    word: str
+    """Verdict; empty for what is not judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRow:
+    """All values that a figure shows at one site and pair."""
+
+    site: str
+    pair: str
+    values: tuple[ValueRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +151,7 @@ class FigureRow:
     drawing: Markup | None
     alternative: str
     claim: ClaimRow | None
+    places: tuple[PlaceRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +235,7 @@ def _claim_row(registration: Registration, claim: ClaimVerdict) -> ClaimRow:
         )
         for member in claim.members
     )
+    words = _counts([member.word for member in claim.members])
     return ClaimRow(
         name=claim.name,
         anchor=f"claim-{claim.name}",
@@ -214,10 +247,32 @@ def _claim_row(registration: Registration, claim: ClaimVerdict) -> ClaimRow:
         unit=unit(spec.unit),
         region=region(*bounds),
         word=claim.word,
+        words=words,
+        misbehaved=_misbehaved(claim),
+        overview=strips.overview(claim, scale=scale, words=words),
         axis=strips.axis(claim, scale=scale),
         members=members,
         controls=_summaries(registration, claim),
     )
+
+
+def _counts(names: Iterable[str]) -> str:
+    """`5 PASS, 1 FAIL`, in the order of first appearance."""
+    return ", ".join(f"{count} {word(name)}" for name, count in Counter(names).items())
+
+
+def _misbehaved(claim: ClaimVerdict) -> str:
+    outcomes = [
+        c for m in claim.members for c in m.controls if c.role in {"must-pass", "must-fail"}
+    ]
+    wrong = Counter(c.control for c in outcomes if c.behaved is False)
+    total = Counter(c.control for c in outcomes)
+    unsettled = sum(c.behaved is None for c in outcomes)
+    if not outcomes:
+        return "no control is expected to do anything"
+    parts = [f"{sum(c.behaved is True for c in outcomes)} of {len(outcomes)} as expected"]
+    parts += [f"✘\ufe0e {name} not ({count} of {total[name]})" for name, count in wrong.items()]
+    return "; ".join([*parts, f"{unsettled} not settled"] if unsettled else parts)
 
 
 def _control_row(
@@ -260,9 +315,7 @@ def _summaries(registration: Registration, claim: ClaimVerdict) -> tuple[Control
     rows = []
     for name, found in outcomes.items():
         spec = specs.get(name)
-        counts: dict[str, int] = {}
-        for outcome in found:
-            counts[outcome.standing] = counts.get(outcome.standing, 0) + 1
+        counts = Counter(outcome.standing for outcome in found)
         wrong = sum(outcome.behaved is False for outcome in found)
         rows.append(
             ControlSummary(
@@ -291,15 +344,18 @@ def figure_rows(
     registration: Registration,
     verdict: Verdict,
     claims: tuple[ClaimRow, ...],
+    *,
+    evidence: Evidence,
     drawings: Mapping[str, bytes],
 ) -> tuple[FigureRow, ...]:
-    """The suite's figures in its order, each with the rows that it was drawn from."""
+    """The suite's figures in its order, each with the values that it was drawn from."""
     by_name = {claim.name: claim for claim in claims}
     rows = []
     for spec in registration.resolved.suite.figures:
         statistic = registration.resolved.statistics.get(spec.statistic)
-        panels = figures.panels_of(spec, verdict)
+        panels = figures.panels_of(spec, registration, verdict, evidence)
         drawn = panels is not None and statistic is not None and spec.id in drawings
+        claim = by_name[panels.claim.name] if panels is not None else None
         rows.append(
             FigureRow(
                 id=spec.id,
@@ -307,14 +363,54 @@ def figure_rows(
                 statistic=statistic,
                 drawing=inline(drawings[spec.id], name=f"figures/{spec.id}.svg") if drawn else None,
                 alternative=(
-                    figures.alternative(spec, statistic, panels)
+                    figures.alternative(statistic, panels)
                     if panels is not None and statistic is not None
                     else f"Not drawn: no claim is about {spec.statistic}."
                 ),
-                claim=by_name[panels.claim.name] if panels is not None else None,
+                claim=claim,
+                places=_places(registration, panels, claim) if panels and claim else (),
             )
         )
     return tuple(rows)
+
+
+def _places(registration: Registration, panels: Panels, claim: ClaimRow) -> tuple[PlaceRow, ...]:
+    rows = []
+    for member, shown in zip(panels.claim.members, claim.members, strict=True):
+        values = [
+            ValueRow(
+                letter="",
+                label=claim.title,
+                statistic=claim.statistic.id,
+                arm=member.arm,
+                unit=claim.unit,
+                figures=shown.figures,
+                reason=member.estimate.undefined or "",
+                word=member.word,
+            )
+        ]
+        for one in panels.beside:
+            estimate = one.values.get((member.site, member.pair))
+            if estimate is not None:
+                values.append(_beside_row(registration, one, estimate))
+        pair = "" if member.pair is None else f"pair {member.pair}"
+        rows.append(PlaceRow(site=site_of(member), pair=pair, values=tuple(values)))
+    return tuple(rows)
+
+
+def _beside_row(registration: Registration, one: Beside, estimate: Estimate) -> ValueRow:
+    spec = registration.resolved.statistics.get(one.statistic)
+    of = "seed" if one.pooled else "block"
+    return ValueRow(
+        letter=one.letter,
+        label=one.label,
+        statistic=one.statistic,
+        arm=one.arm,
+        unit=unit(spec.unit) if spec else "unit not frozen",
+        figures=figures_of(estimate, of=of) if estimate.undefined is None else None,
+        reason=estimate.undefined or "",
+        word="",
+    )
 
 
 def exploratory_rows(
@@ -330,7 +426,7 @@ def exploratory_rows(
         if record.case != MAIN or key in judged:
             continue
         spec = registration.resolved.statistics.get(record.statistic)
-        estimate = _exploratory(record, spec, level=verdict.level)
+        estimate = estimate_of(record, spec, level=verdict.level)
         rows.append(
             ExploratoryRow(
                 statistic=record.statistic,
@@ -343,13 +439,6 @@ def exploratory_rows(
             )
         )
     return tuple(rows)
-
-
-def _exploratory(record: EvidenceRecord, spec: StatisticSpec | None, *, level: float) -> Estimate:
-    """The estimate of a value of no claim; without frozen constants there is none."""
-    if spec is None:
-        return Estimate(undefined="the statistic was not frozen, so neither was its interval")
-    return interval(record, spec.parameters, level=level)
 
 
 def leaves(value: Any, *, name: str = "") -> list[tuple[str, str]]:

@@ -133,7 +133,15 @@ def resolved_data() -> dict[str, Any]:
             "draws": DRAWS,
             "figures": [
                 {"id": "raw", "title": "Unrotated transfer", "statistic": "sae.ev.raw@1"},
-                {"id": "paired", "title": "Same state", "statistic": "alignment.ev.paired@1"},
+                {
+                    "id": "paired",
+                    "title": "Same state",
+                    "statistic": "alignment.ev.paired@1",
+                    "beside": [
+                        {"label": label, "statistic": "alignment.ev.paired@1", "arm": arm}
+                        for label, arm in BESIDE.items()
+                    ],
+                },
                 {"id": "stitching", "title": "Stitching", "statistic": "alignment.stitch@1"},
             ],
         },
@@ -231,6 +239,14 @@ PAIRED = {
 }
 RAW_CONTROLS = {"self": 0.97, "gauge-self-unaligned": -0.52, "untrained": -7.3}
 PAIRED_CONTROLS = {"self": 0.9991, "gauge-self": 0.9987, "untrained": 0.08}
+BESIDE = {
+    "not aligned": "raw",
+    "shifted only": "shift-only",
+    "any linear map": "linear",
+    "scaled": "scaled",
+}
+"""Series beside the paired claim, with their arms; the last is nowhere measured."""
+BESIDE_VALUES = {"raw": -41.0, "shift-only": 0.33, "linear": 0.97}
 COVARIANCE = {("b", 1): 0.72}
 """Where the covariance alone passes, and the claim cannot tell."""
 
@@ -299,6 +315,11 @@ def make_evidence(registration: Registration, *, deviations: tuple[str, ...] = (
         records.append(make.ev(paired, site, pair, "covariance-only", covariance))
         records.append(make.draws(paired, site, pair, "shuffled", 0.02))
         records.append(make.draws(paired, site, pair, "haar", -0.9))
+        if (pair, index) != ("c", 2):
+            records += [
+                make.ev(paired, site, pair, "main", v).model_copy(update={"arm": arm})
+                for arm, v in BESIDE_VALUES.items()
+            ]
     for pair, error in zip(PAIRS, (1.31, 1.44), strict=True):
         for case, value in (("main", error), ("self", 0.0), ("gauge-self", 3e-14)):
             records.append(
@@ -466,6 +487,6 @@ def material(registration: Registration, evidence: Evidence, verdict: Verdict) -
         ),
         attempt=2,
         run=RUN,
-        figures=draw(registration, verdict),
+        figures=draw(registration, verdict, evidence),
         files={"evidence.jsonl": FileFact("1" * 64, 1234)},
     )

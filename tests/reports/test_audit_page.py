@@ -175,7 +175,11 @@ def test_what_was_measured_but_not_claimed_is_exploratory(page: Page) -> None:
 def test_without_exploratory_values_none_is_said(
     registration: Registration, verdict: Verdict, material: Material
 ) -> None:
-    kept = tuple(r for r in material.evidence.records if r.statistic != "alignment.stitch@1")
+    kept = tuple(
+        r
+        for r in material.evidence.records
+        if r.statistic != "alignment.stitch@1" and r.arm is None
+    )
     evidence = material.evidence.model_copy(update={"records": kept})
     page = Page(
         render(registration, verdict, material=dataclasses.replace(material, evidence=evidence))
@@ -253,7 +257,7 @@ def test_a_model_id_script_renders_as_text_everywhere(make: Any, material: Mater
     material = dataclasses.replace(
         material,
         evidence=evidence,
-        figures=draw(registration, verdict),
+        figures=draw(registration, verdict, evidence),
         run={SCRIPT: [SCRIPT]},
     )
     data = render(registration, verdict, material=material)

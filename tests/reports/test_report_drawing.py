@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.judging import write_evidence
+from harness.judging.evidence import Evidence
 from harness.judging.verdict import (
     ClaimVerdict,
     ControlOutcome,
@@ -124,41 +126,49 @@ def test_a_strip_says_in_words_what_it_draws() -> None:
 
 
 def test_figures_are_drawn_for_claimed_statistics_only(
-    registration: Registration, verdict: Verdict
+    registration: Registration, verdict: Verdict, evidence: Evidence
 ) -> None:
-    assert sorted(draw(registration, verdict)) == ["paired", "raw"]
+    assert sorted(draw(registration, verdict, evidence)) == ["paired", "raw"]
 
 
 def test_figures_are_the_same_bytes_in_another_process(
-    registration: Registration, verdict: Verdict
+    registration: Registration, verdict: Verdict, evidence: Evidence
 ) -> None:
     script = (
         "import sys, json, hashlib\n"
         "from prereg.registration import Registration\n"
         "from harness.judging.verdict import Verdict\n"
         "from reports.figures import draw\n"
-        "r, v = json.load(sys.stdin)\n"
-        "d = draw(Registration.model_validate_json(r), Verdict.model_validate_json(v))\n"
+        "from harness.judging import read_evidence\n"
+        "r, v, e = json.load(sys.stdin)\n"
+        "d = draw(Registration.model_validate_json(r), Verdict.model_validate_json(v),"
+        " read_evidence(e.encode()))\n"
         "print(*(hashlib.sha256(d[k]).hexdigest() for k in sorted(d)))\n"
     )
 
     said = subprocess.run(
         [sys.executable, "-c", script],
-        input=json.dumps([registration.canonical().decode(), verdict.canonical().decode()]),
+        input=json.dumps(
+            [
+                registration.canonical().decode(),
+                verdict.canonical().decode(),
+                write_evidence(evidence).decode(),
+            ]
+        ),
         capture_output=True,
         text=True,
         check=True,
         env={"PYTHONHASHSEED": "77", "PYTHONPATH": ":".join(sys.path), "MPLBACKEND": "pdf"},
     )
-    drawn = draw(registration, verdict)
+    drawn = draw(registration, verdict, evidence)
     digests = [hashlib.sha256(drawn[key]).hexdigest() for key in sorted(drawn)]
     assert said.stdout.split() == digests
 
 
 def test_figures_have_no_dates_no_library_ids_and_may_stand_in_the_page(
-    registration: Registration, verdict: Verdict
+    registration: Registration, verdict: Verdict, evidence: Evidence
 ) -> None:
-    for name, data in draw(registration, verdict).items():
+    for name, data in draw(registration, verdict, evidence).items():
         text = data.decode()
         assert "metadata" not in text
         assert inline(data, name=name)
@@ -168,33 +178,33 @@ def test_figures_have_no_dates_no_library_ids_and_may_stand_in_the_page(
 
 
 def test_user_settings_of_the_drawing_library_do_not_change_a_figure(
-    registration: Registration, verdict: Verdict
+    registration: Registration, verdict: Verdict, evidence: Evidence
 ) -> None:
     import matplotlib as mpl
 
-    before = draw(registration, verdict)
+    before = draw(registration, verdict, evidence)
     with mpl.rc_context({"font.size": 20, "svg.fonttype": "path", "axes.facecolor": "red"}):
-        assert draw(registration, verdict) == before
+        assert draw(registration, verdict, evidence) == before
         assert mpl.rcParams["font.size"] == 20
 
 
 def test_text_that_looks_like_mathematics_or_markup_is_drawn_as_text(
-    registration: Registration, verdict: Verdict
+    registration: Registration, verdict: Verdict, evidence: Evidence
 ) -> None:
     spec = registration.resolved.statistics["sae.ev.raw@1"]
     odd = spec.model_copy(update={"title": '<script>$\\frac{</script>\nid="x" \u202e'})
     statistics = registration.resolved.statistics | {"sae.ev.raw@1": odd}
     resolved = registration.resolved.model_copy(update={"statistics": statistics})
-    drawn = draw(registration.model_copy(update={"resolved": resolved}), verdict)["raw"]
+    drawn = draw(registration.model_copy(update={"resolved": resolved}), verdict, evidence)["raw"]
     assert b"<script" not in drawn
     assert '<script>$\\frac{</script> id="x"' in "".join(ET.fromstring(drawn).itertext())
     inline(drawn, name="raw")
 
 
 def test_drawings_that_differ_in_more_than_rounding_are_not_the_same(
-    registration: Registration, verdict: Verdict
+    registration: Registration, verdict: Verdict, evidence: Evidence
 ) -> None:
-    drawn = draw(registration, verdict)["raw"]
+    drawn = draw(registration, verdict, evidence)["raw"]
     at = drawn.index(b' x="') + 4
     end = drawn.index(b'"', at)
     value = float(drawn[at:end])
