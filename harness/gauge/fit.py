@@ -12,6 +12,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from harness.statistics.undefined import UndefinedError
+
 Array = NDArray[np.float64]
 
 
@@ -59,8 +61,8 @@ class AffineMap(NamedTuple):
     R: Array  # [d, d]
     mean_other: Array  # [d] mu_B
     mean_reference: Array  # [d] mu_A
-    singular_values: Array  # [d] of the centred cross-moment, descending; empty if R was not fitted
-    directions: Array  # [d, d] columns: right singular vectors of the cross-moment (frame of A)
+    singular_values: Array  # [d] of the cross-moment R comes from, descending; empty if from none
+    directions: Array  # [d, d] columns: its right singular vectors (frame of A)
 
     def apply(self, states: Array) -> Array:
         """States of B, [.., d], seen in A's frame."""
@@ -94,10 +96,57 @@ def procrustes(moments: Moments) -> AffineMap:
     return AffineMap(u @ vt, moments.mean_other, moments.mean_reference, s, vt.T)
 
 
+def pure_rotation(moments: Moments) -> AffineMap:
+    """x~_B = x_B R, R = U V^T from X_B^T X_A = U S V^T: the minimiser of ||X_B R - X_A||_F on O(d).
+
+    Nothing is centred, because the group that RMSNorm leaves open holds no shift.
+    """
+    u, s, vt = svd(moments.cross)
+    zeros = np.zeros_like(moments.sum_other)
+    return AffineMap(u @ vt, zeros, zeros, s, vt.T)
+
+
+def scaled(moments: Moments) -> AffineMap:
+    """R = s U V^T: the rotation of `procrustes`, and s = tr S / sum |x_B - mu_B|^2.
+
+    The minimiser of ||s A_B O - A_A||_F over s >= 0 and O in O(d).
+
+    Raises:
+        UndefinedError: x_B does not vary, so that every scale fits equally well.
+    """
+    rotation = procrustes(moments)
+    spread = moments.tokens * float(np.trace(moments.covariance_other))
+    if not spread > 0:
+        raise UndefinedError("the scale is undefined where the other model's states do not vary")
+    return rotation._replace(R=rotation.R * (float(rotation.singular_values.sum()) / spread))
+
+
+def linear(moments: Moments) -> AffineMap:
+    """R = (A_B^T A_B)^+ A_B^T A_A: the least-squares affine map, of all matrices R.
+
+    The pseudo-inverse leaves out eigenvalues of A_B^T A_B up to d eps tr(X_B^T X_B), with eps that
+    of fp64: so much is rounding of the sums. On such directions R is zero.
+    """
+    spread = moments.covariance_other * moments.tokens
+    rounding = len(spread) * np.finfo(np.float64).eps * float(np.trace(moments.gram_other))
+    inverse = np.asarray(scipy.linalg.pinvh(spread, atol=rounding, rtol=0.0))
+    return _unfitted(inverse @ moments.centred_cross, moments)
+
+
+def shift_only(moments: Moments) -> AffineMap:
+    """R = I: x~_B = x_B - mu_B + mu_A."""
+    return _unfitted(np.eye(len(moments.sum_other)), moments)
+
+
+def random_rotation(moments: Moments, *, generator: np.random.Generator) -> AffineMap:
+    """R a Haar draw on O(d), with both means: knows where the clouds lie and nothing else."""
+    return _unfitted(haar(len(moments.sum_other), generator=generator), moments)
+
+
 def identity(moments: Moments) -> AffineMap:
     """No rotation and no shift: x~_B = x_B."""
     zeros = np.zeros_like(moments.sum_other)
-    return AffineMap(np.eye(len(zeros)), zeros, zeros, zeros[:0], np.zeros((len(zeros), 0)))
+    return shift_only(moments)._replace(mean_other=zeros, mean_reference=zeros)
 
 
 def covariance_only(moments: Moments, *, signs: NDArray[Any]) -> AffineMap:
@@ -107,10 +156,39 @@ def covariance_only(moments: Moments, *, signs: NDArray[Any]) -> AffineMap:
     """
     basis_other = np.linalg.eigh(moments.covariance_other)[1]
     basis_reference = np.linalg.eigh(moments.covariance_reference)[1]
-    rotation = (basis_other * signs) @ basis_reference.T
-    none = np.zeros(0)
-    d = len(moments.sum_other)
-    return AffineMap(rotation, moments.mean_other, moments.mean_reference, none, np.zeros((d, 0)))
+    return _unfitted((basis_other * signs) @ basis_reference.T, moments)
+
+
+def _unfitted(R: Array, moments: Moments) -> AffineMap:
+    """R with both means, from no cross-moment's singular vectors."""
+    d = len(R)
+    none = np.zeros(0), np.zeros((d, 0))
+    return AffineMap(R, moments.mean_other, moments.mean_reference, *none)
+
+
+def principal_components(moments: Moments) -> tuple[Array, Array]:
+    """Eigenvalues [d], descending, and eigenvectors [d, d], in columns, of the covariance of x_A.
+
+    Eigenvalues that rounding took below zero are zero. The sign of a vector means nothing.
+    """
+    values, vectors = np.linalg.eigh(moments.covariance_reference)
+    return np.maximum(values[::-1], 0.0), np.asarray(vectors[:, ::-1])
+
+
+def components_for(values: Array, share: float) -> int:
+    """The smallest k whose first k eigenvalues hold `share` of the sum of all; 0 if the sum is 0.
+
+    Args:
+        values: eigenvalues, descending, none negative.
+        share: above 0, at most 1.
+
+    >>> components_for(np.array([6.0, 3.0, 1.0]), 0.9)
+    2
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"expected a share in (0, 1], got {share}")
+    held = np.cumsum(values)
+    return int(np.searchsorted(held, share * held[-1])) + 1 if held[-1] > 0 else 0
 
 
 def haar(dimension: int, *, generator: np.random.Generator) -> Array:

@@ -6,8 +6,8 @@ addition; what the meters of a pass have in common (the forward passes) is compu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from torchmetrics import Metric
 
-from harness.case import Case, Pairing
+from harness.case import Case, Gaussian, Pairing
 from harness.corpora.block import SampleRange
 from harness.corpora.catalogue import Corpus
 from harness.runners.blocks import Batch, BlockStream
@@ -26,9 +26,11 @@ from harness.streams import generator
 from harness.subjects.subject import Out, Subject
 from prereg.errors import InputError
 
+T = TypeVar("T")
+
 
 class View:
-    """What cases see of one batch; forward passes and pairings are shared between them."""
+    """What cases see of one batch; what they have in common is computed once."""
 
     def __init__(self, batch: Batch, *, capture: Sequence[str], first_block: int) -> None:
         self.block = batch.block
@@ -36,56 +38,114 @@ class View:
         self.slots = batch.slots[:, None].expand_as(self.block.mask)[self.block.mask]
         self._capture = tuple(capture)
         self._first_block = first_block
-        self._outs: dict[int, Out] = {}
-        self._states: dict[tuple[int, str], Tensor] = {}
-        self._orders: dict[Pairing, Tensor] = {}
+        self._known: dict[Hashable, Any] = {}
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """The result of `compute`, which is called only where this batch has none under `key`."""
+        if key not in self._known:
+            self._known[key] = compute()
+        found: T = self._known[key]
+        return found
 
     def out(self, subject: Subject) -> Out:
         """The subject's forward pass over the batch."""
-        key = id(subject)
-        if key not in self._outs:
-            device = self.block.ids.device
-            self._outs[key] = subject.to(device).forward(self.block, capture=self._capture)
-        return self._outs[key]
+        device = self.block.ids.device
+        return self.once(
+            ("out", id(subject)),
+            lambda: subject.to(device).forward(self.block, capture=self._capture),
+        )
 
     def states(self, case: Case, site: str) -> tuple[Tensor, Tensor]:
         """States of the other model and the reference, [tokens, d] fp64, paired as the case says.
 
         Only non-padding tokens; token i belongs to block `slots[i]`.
         """
-        other = self._raw(case.other, site)
+        return self.other(case, site), self.reference(case, site)
+
+    def reference(self, case: Case, site: str) -> Tensor:
+        """States of the reference, [tokens, d] fp64."""
+        return self._raw(case.reference, site)
+
+    def other(self, case: Case, site: str) -> Tensor:
+        """States of the other model, [tokens, d] fp64, paired as the case says."""
+        gaussian = case.activations.gaussian
+        other = self._raw(case.other, site) if gaussian is None else self._drawn(gaussian, site)
         if site in case.activations.offset:
             other = other + case.activations.offset[site].to(other)
-        if case.pairing.kind == "shuffled":
-            other = other[self._order(case.pairing)]
-        return other, self._raw(case.reference, site)
+        return other if case.pairing.kind == "same" else other[self._order(case.pairing)]
+
+    def logits_from(self, subject: Subject, site: str, states: Tensor) -> Mapping[str, Tensor]:
+        """Logits of the subject with these states at a site, its own ones at padding.
+
+        Args:
+            subject: whose later layers read them.
+            site: a residual site of the captured ones.
+            states: [tokens, d], as `states` orders them.
+        """
+        stream = self.out(subject).captured[site].clone()
+        stream[self.block.mask] = states.to(stream)
+        return subject.to(stream.device).resume(site, stream, self.block)
 
     def _raw(self, subject: Subject, site: str) -> Tensor:
-        key = (id(subject), site)
-        if key not in self._states:
-            states = self.out(subject).captured[site][self.block.mask].double()
-            if not bool(torch.isfinite(states).all()):
+        def states() -> Tensor:
+            found = self.out(subject).captured[site][self.block.mask].double()
+            if not bool(torch.isfinite(found).all()):
                 raise InputError(
                     f"a state that is not finite at {site}",
                     expected="finite states on every sample",
                     fix="use a model whose activations stay in the range of its dtype",
                     code="subject.states-not-finite",
                 )
-            self._states[key] = states
-        return self._states[key]
+            return found
+
+        return self.once(("states", id(subject), site), states)
+
+    def _drawn(self, gaussian: Gaussian, site: str) -> Tensor:
+        """Gaussian states, each block by a stream of its own."""
+        mean, factor = gaussian.mean[site], gaussian.factor[site]
+        device = self.slots.device
+        drawn = torch.empty(len(self.slots), len(mean), dtype=torch.float64, device=device)
+        for slot in torch.unique(self.slots).tolist():
+            here = self.slots == slot
+            rng = generator(gaussian.seed, "gaussian", site, self._first_block + int(slot))
+            z = rng.standard_normal((int(here.sum()), len(mean)))
+            drawn[here] = torch.from_numpy(mean + z @ factor).to(device)
+        return drawn
 
     def _order(self, pairing: Pairing) -> Tensor:
+        """The other model's token that stands beside each of the reference's."""
+        by_kind = {"shuffled": self._within_blocks, "tokpos-shuffled": self._within_equals}
+        return self.once(pairing, lambda: by_kind[pairing.kind](pairing))
+
+    def _within_blocks(self, pairing: Pairing) -> Tensor:
         """A permutation of the batch's tokens that moves none to another block."""
-        if pairing not in self._orders:
-            order = torch.arange(len(self.slots), device=self.slots.device)
-            for slot in torch.unique(self.slots).tolist():
-                rng = generator(pairing.seed, "pairing", self._first_block + int(slot))
-                places = torch.nonzero(self.slots == slot).flatten()
-                order[places] = places[
-                    torch.from_numpy(rng.permutation(len(places))).to(places.device)
-                ]
-            self._orders[pairing] = order
-        return self._orders[pairing]
+        order = torch.arange(len(self.slots), device=self.slots.device)
+        for slot in torch.unique(self.slots).tolist():
+            rng = generator(pairing.seed, "pairing", self._first_block + int(slot))
+            places = torch.nonzero(self.slots == slot).flatten()
+            order[places] = places[torch.from_numpy(rng.permutation(len(places))).to(places.device)]
+        return order
+
+    def _within_equals(self, pairing: Pairing) -> Tensor:
+        """A permutation of the batch's tokens that keeps token and position, and no own state.
+
+        Equal ones are put into a random cycle; a token without equals in the batch stays.
+        """
+        mask = self.block.mask
+        position = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)[mask]
+        kinds = torch.stack((self.block.ids[mask], position))
+        _, kind = torch.unique(kinds, dim=1, return_inverse=True)
+        first = self._first_block + int(self.slots[0])
+        rng = generator(pairing.seed, "pairing", first)
+        shuffle = torch.from_numpy(rng.permutation(len(kind))).to(kind.device)
+        members = shuffle[torch.argsort(kind[shuffle], stable=True)]  # by kind, in random order
+        counts = torch.bincount(kind)
+        ends = counts.cumsum(0) - 1
+        following = torch.arange(1, len(kind) + 1, device=kind.device)
+        following[ends] -= counts  # the last of a kind is followed by its first
+        order = torch.empty_like(members)
+        order[members] = members[following]
+        return order
 
 
 class Meter(Metric):

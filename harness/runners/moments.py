@@ -14,19 +14,23 @@ from harness.runners.measure import Meter, View
 
 
 class MomentsMeter(Meter):
-    """The moments of one case's states at every site, fp64."""
+    """The moments of one case's states at every site, fp64.
+
+    Block number b, counted from the start of the range, belongs to part b modulo `parts`: with two
+    parts, even and odd blocks are summed apart.
+    """
 
     tokens: Tensor
     sums: Tensor
     products: Tensor
 
-    def __init__(self, case: Case, *, sites: Sequence[str], width: int) -> None:
+    def __init__(self, case: Case, *, sites: Sequence[str], width: int, parts: int = 1) -> None:
         super().__init__()
-        self.case, self.sites = case, tuple(sites)
+        self.case, self.sites, self.parts = case, tuple(sites), parts
         shapes = {
-            "tokens": (1,),
-            "sums": (len(self.sites), 2, width),  # other, reference
-            "products": (len(self.sites), 3, width, width),  # cross, other, reference
+            "tokens": (parts,),
+            "sums": (len(self.sites), parts, 2, width),  # other, reference
+            "products": (len(self.sites), parts, 3, width, width),  # cross, other, reference
         }
         for name, shape in shapes.items():
             self.add_state(
@@ -35,19 +39,37 @@ class MomentsMeter(Meter):
 
     def observe(self, view: View) -> None:
         """Adds one batch."""
-        self.tokens += len(view.slots)
+        part = view.slots % self.parts
+        members = [torch.nonzero(part == i).flatten() for i in range(self.parts)]
+        self.tokens += torch.bincount(part, minlength=self.parts)
         for row, site in enumerate(self.sites):
-            other, reference = view.states(self.case, site)
-            self.sums[row, 0] += other.sum(0)
-            self.sums[row, 1] += reference.sum(0)
-            self.products[row, 0] += other.T @ reference
-            self.products[row, 1] += other.T @ other
-            self.products[row, 2] += reference.T @ reference
+            states = view.states(self.case, site)
+            for i, chosen in enumerate(members):
+                # a lone part is the whole batch: no copy
+                mine = states if self.parts == 1 else tuple(x[chosen] for x in states)
+                self._add(*mine, sums=self.sums[row, i], products=self.products[row, i])
+
+    @staticmethod
+    def _add(other: Tensor, reference: Tensor, *, sums: Tensor, products: Tensor) -> None:
+        """Adds states, [tokens, d] each, to one part's sums at one site, in place."""
+        sums[0] += other.sum(0)
+        sums[1] += reference.sum(0)
+        products[0] += other.T @ reference
+        products[1] += other.T @ other
+        products[2] += reference.T @ reference
 
     def moments(self, site: str) -> Moments:
-        """The moments at a site."""
+        """The moments at a site, over all blocks."""
         row = self.sites.index(site)
-        sums, products = self.sums[row].cpu().numpy(), self.products[row].cpu().numpy()
-        return Moments(
-            float(self.tokens), *(np.array(a) for a in sums), *(np.array(a) for a in products)
-        )
+        return _moments(self.tokens.sum(), self.sums[row].sum(0), self.products[row].sum(0))
+
+    def part(self, site: str, i: int) -> Moments:
+        """The moments at a site, over the blocks of one part."""
+        row = self.sites.index(site)
+        return _moments(self.tokens[i], self.sums[row, i], self.products[row, i])
+
+
+def _moments(tokens: Tensor, sums: Tensor, products: Tensor) -> Moments:
+    """Sums as plain arrays, copied: the meter's states go on changing."""
+    arrays = [np.array(array) for table in (sums, products) for array in table.cpu().numpy()]
+    return Moments(float(tokens), *arrays)

@@ -32,6 +32,15 @@ def explained_variance(predicted: ArrayLike, actual: ArrayLike) -> float:
 
 def from_sums(*, residual: float, total: float) -> float:
     """EV from the summed squared residual and the summed squared deviation from the mean."""
+    return 1.0 - unexplained(residual=residual, total=total)
+
+
+def unexplained(*, residual: float, total: float) -> float:
+    """1 - EV, without the rounding of 1.
+
+    Raises:
+        UndefinedError: the target does not vary.
+    """
     if not total > 0:
         raise UndefinedError("explained variance is undefined where the target does not vary")
-    return 1.0 - residual / total
+    return residual / total

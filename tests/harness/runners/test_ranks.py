@@ -16,7 +16,7 @@ import torch
 from torchmetrics.utilities import dim_zero_sum
 
 from harness.bars.behavioural import BehaviouralMeter
-from harness.case import Case, MapChoice, Pairing, Samples
+from harness.case import Activations, Case, Gaussian, MapChoice, Pairing, Samples
 from harness.corpora.block import SampleRange
 from harness.corpora.dyck3 import Dyck3
 from harness.judging import estimate_value
@@ -36,8 +36,9 @@ CORPUS = Dyck3(7)
 
 RANK = """
 import json, sys
+from dataclasses import replace
 from harness.bars.behavioural import BehaviouralMeter
-from harness.case import Case, Samples
+from harness.case import Activations, Case, Gaussian, Pairing, Samples
 from harness.corpora.block import SampleRange
 from harness.corpora.dyck3 import Dyck3
 from harness.measured import Context
@@ -73,11 +74,31 @@ for count in (40, 190, 256):  # one, three and four batches of at most 64 sample
     found[str(count)]["columns"] = {n: c.tolist() for n, c in bar.by_column().items()}
 samples = Samples(SampleRange("fit", 0, 96), SampleRange("evaluate", 0, 150))
 plan = RotationPlan(sites=sites)
-context = Context(Dyck3(7), 16, plan, frozenset(SUITE.statistics), options)
-found["suite"] = {
-    f"{m.statistic} {m.site}": [m.value, {n: c.tolist() for n, c in m.columns.items()}]
-    for m in measure([Case(*pair, samples)], context)[0]
+frozen = [found_ for found_ in map(plan.frozen, SUITE.catalogue) if found_ is not None]
+wanted = frozenset(
+    (spec.id, arm) for spec in frozen for arm in ((*spec.arms, *spec.shown_arms) or (None,))
+)
+context = Context(Dyck3(7), 16, plan, wanted, 5, options)
+main = Case(*pair, samples)
+changes = {
+    "main": {},
+    "shuffled": {"pairing": Pairing("shuffled", 4)},
+    "tokpos-shuffled": {"pairing": Pairing("tokpos-shuffled", 4)},
+    "noise": {"activations": Activations(gaussian=Gaussian(4))},
 }
+cases = [replace(main, **change) for change in changes.values()]
+gains = frozenset(one for one in wanted if one[0].endswith("state_gain@1"))
+rows = measure(cases, replace(context, wanted=(wanted, *3 * (wanted - gains,))))
+for name, row in zip(changes, rows, strict=True):
+    found[name] = {
+        f"{m.statistic} {m.arm} {m.site}": {
+            "value": m.value,
+            "undefined": 0.0 if m.undefined is None else 1.0,
+            "columns": {n: c.tolist() for n, c in (m.columns or {}).items()},
+            "draws": list(m.draws or ()),
+        }
+        for m in row
+    }
 print("found:" + json.dumps(found))
 """
 
