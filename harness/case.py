@@ -11,6 +11,8 @@ from harness.corpora.block import SampleRange
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from harness.gauge.fit import Array
+    from harness.sae.dictionaries import Dictionaries
     from harness.subjects.subject import Subject
 
 
@@ -26,11 +28,12 @@ class Samples:
 class Pairing:
     """Which token of the other model stands beside which token of the reference.
 
-    `same` pairs a token with itself; `shuffled` permutes the other model's tokens inside every
-    block, by the stream `seed`.
+    `same` pairs a token with itself. `shuffled` permutes the other model's tokens inside every
+    block, `tokpos-shuffled` inside every batch among equal tokens at equal positions, so that none
+    of several keeps its own state. Both by the stream `seed`.
     """
 
-    kind: Literal["same", "shuffled"] = "same"
+    kind: Literal["same", "shuffled", "tokpos-shuffled"] = "same"
     seed: int = 0
 
 
@@ -38,21 +41,49 @@ class Pairing:
 class MapChoice:
     """How the other model's states are carried into the reference's frame.
 
-    `seed` is the stream of the random rules (signs of `covariance-only`).
+    `seed` is the stream of the random rules (signs of `covariance-only`, the draw of `haar`).
     """
 
-    rule: Literal["procrustes", "identity", "covariance-only"] = "procrustes"
+    rule: Literal["procrustes", "identity", "covariance-only", "haar"] = "procrustes"
     seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian:
+    """States that share nothing with a model's but their mean and covariance at each site.
+
+    A state is mean + z factor, z ~ N(0, 1) in each coordinate by the stream `seed`, so that
+    factor^T factor is the covariance. Measuring fits `mean` [d] and `factor` [d, d], by site, to
+    the other model's states at the fit samples.
+    """
+
+    seed: int
+    mean: Mapping[str, Array] = field(default_factory=dict)
+    factor: Mapping[str, Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Activations:
     """Where the other model's states come from: its forward pass, plus an offset at each site.
 
-    Compared by identity, because it holds tensors.
+    Or, where `gaussian` is given, from there instead. Compared by identity, because it holds
+    tensors.
     """
 
     offset: Mapping[str, Tensor] = field(default_factory=dict)
+    gaussian: Gaussian | None = None
+
+
+@dataclass(frozen=True)
+class DictionaryChoice:
+    """Which dictionaries of the reference's states are read.
+
+    `trained` takes them as trained; `pca` puts in the place of each the reference's first principal
+    components at the fit samples, as many as the dictionary has active features a token.
+    """
+
+    source: Dictionaries | None = None
+    rule: Literal["trained", "pca"] = "trained"
 
 
 @dataclass(frozen=True)
@@ -65,3 +96,4 @@ class Case:
     pairing: Pairing = Pairing()
     map: MapChoice = MapChoice()
     activations: Activations = Activations()
+    dictionary: DictionaryChoice = DictionaryChoice()

@@ -42,7 +42,8 @@ def compare(registration: Registration) -> tuple[list[str], list[str]]:
         if resolved.code != code_version(chosen.package):
             notes.append(f"registered with other code ({resolved.code.version}) than is here")
     shipped = zoo()
-    for subject in (resolved.subjects.reference, *resolved.subjects.others.values()):
+    models = resolved.subjects
+    for subject in (models.reference, *models.others.values(), *models.controls.values()):
         if subject.written.removeprefix("zoo:") not in shipped:
             notes.append(f"the weights of {subject.written} are not here to be compared")
         elif locate(subject.written).resolved != subject:

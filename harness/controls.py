@@ -11,10 +11,11 @@ from dataclasses import replace
 
 import torch
 
-from harness.case import Activations, Case, MapChoice, Pairing, Samples
-from harness.gauge.fit import haar
+from harness.case import Activations, Case, Gaussian, MapChoice, Pairing, Samples
+from harness.gauge import fit
 from harness.gauge.residual import fold, rotate
 from harness.streams import generator, stream_seed, torch_seed
+from harness.subjects.subject import Subject
 
 OFFSET = 1000.0
 """Large beside the states of any model, so that a map that forgets a mean cannot pass."""
@@ -41,7 +42,7 @@ def gauge_self(case: Case, *, seed: int, sites: Sequence[str]) -> Case:
     stored = {name: tensor.cpu() for name, tensor in case.reference.weights().items()}
     dtype = next(iter(stored.values())).dtype
     width = architecture.size("residual")
-    planted = torch.from_numpy(haar(width, generator=generator(seed, "gauge-self", "rotation")))
+    planted = torch.from_numpy(fit.haar(width, generator=generator(seed, "gauge-self", "rotation")))
     folded = fold({name: tensor.double() for name, tensor in stored.items()}, architecture)
     turned = rotate(folded, architecture, planted)
     other = case.reference.with_weights({name: t.to(dtype) for name, t in turned.items()})
@@ -54,9 +55,10 @@ def gauge_self(case: Case, *, seed: int, sites: Sequence[str]) -> Case:
     return replace(case, other=other, activations=Activations(offset))
 
 
-def gauge_self_unaligned(case: Case, *, seed: int, sites: Sequence[str]) -> Case:
-    """As `gauge_self`, and nothing is done about it."""
-    return replace(gauge_self(case, seed=seed, sites=sites), map=MapChoice("identity"))
+def gauge_self_unaligned(case: Case, *, seed: int) -> Case:
+    """The reference in the basis of `gauge_self`, without an offset, and nothing done about it."""
+    turned = replace(gauge_self(case, seed=seed, sites=()), map=MapChoice("identity"))
+    return replace(turned, activations=case.activations)
 
 
 def untrained(case: Case, *, seed: int) -> Case:
@@ -65,21 +67,49 @@ def untrained(case: Case, *, seed: int) -> Case:
     return replace(case, other=case.reference.fresh(generator=start))
 
 
+def instead(case: Case, *, model: Subject) -> Case:
+    """A model that the registration names for a control, as the other model."""
+    return replace(case, other=model)
+
+
+def principal_components(case: Case) -> Case:
+    """The reference's principal components in the place of its dictionaries."""
+    return replace(case, dictionary=replace(case.dictionary, rule="pca"))
+
+
 def covariance_only(case: Case, *, seed: int, draw: int, sequences: int) -> Case:
     """Eigenbases matched in order of variance, with the signs of this draw."""
-    signs = stream_seed(seed, "covariance-only", draw)
-    return replace(
-        case, map=MapChoice("covariance-only", signs), samples=_smaller(case.samples, sequences)
-    )
+    signs = MapChoice("covariance-only", stream_seed(seed, "covariance-only", draw))
+    return replace(smaller(case, sequences), map=signs)
+
+
+def haar(case: Case, *, seed: int, draw: int, sequences: int) -> Case:
+    """A uniformly random rotation, the means aligned."""
+    choice = MapChoice("haar", stream_seed(seed, "haar", draw))
+    return replace(smaller(case, sequences), map=choice)
+
+
+def noise(case: Case, *, seed: int, draw: int, sequences: int) -> Case:
+    """Gaussian states of the other model's mean and covariance in the place of its states."""
+    gaussian = Gaussian(stream_seed(seed, "noise", draw))
+    return replace(smaller(case, sequences), activations=Activations(gaussian=gaussian))
 
 
 def shuffled(case: Case, *, seed: int, draw: int, sequences: int) -> Case:
     """The pairing of tokens destroyed inside every block, by the permutations of this draw."""
-    order = stream_seed(seed, "shuffled", draw)
+    order = Pairing("shuffled", stream_seed(seed, "shuffled", draw))
+    return replace(smaller(case, sequences), pairing=order)
+
+
+def tokpos_shuffled(case: Case, *, seed: int, draw: int, sequences: int) -> Case:
+    """The pairing destroyed among equal tokens at equal positions only."""
+    order = Pairing("tokpos-shuffled", stream_seed(seed, "tokpos-shuffled", draw))
+    return replace(smaller(case, sequences), pairing=order)
+
+
+def smaller(case: Case, sequences: int) -> Case:
+    """The case on the first sequences of its fit and evaluation samples."""
+    samples = case.samples
     return replace(
-        case, pairing=Pairing("shuffled", order), samples=_smaller(case.samples, sequences)
+        case, samples=Samples(samples.fit.head(sequences), samples.evaluate.head(sequences))
     )
-
-
-def _smaller(samples: Samples, sequences: int) -> Samples:
-    return Samples(samples.fit.head(sequences), samples.evaluate.head(sequences))

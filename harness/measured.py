@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from harness.corpora.catalogue import Corpus
 from harness.judging.evidence import EvidenceRecord, Undefined
+from harness.suite import Wanted
 from prereg.resolved import StatisticSpec
 
 
@@ -18,8 +19,9 @@ from prereg.resolved import StatisticSpec
 class Measured:
     """One scalar of one case.
 
-    Exactly one of `value` and `undefined` is given; `columns` are per-block sums, [blocks] each,
-    of which `value` is the statistic's own function, computed apart from the judge's.
+    Exactly one of `value` and `undefined` is given. `columns` are per-block sums, [blocks] each,
+    of which `value` is the statistic's own function, computed apart from the judge's; `draws` are
+    what `value` is held against, where its estimator reads some (none for an undefined one).
     """
 
     statistic: str
@@ -28,6 +30,7 @@ class Measured:
     columns: Mapping[str, NDArray[np.float64]] | None = None
     undefined: str | None = None
     arm: str | None = None
+    draws: tuple[float | None, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,13 @@ class Context:
     corpus: Corpus
     block_size: int
     plan: Any  # the suite's own subclass of Plan
-    statistics: frozenset[str]  # ids to measure; the others may be left out
+    wanted: Wanted | tuple[Wanted, ...]  # for all cases, or for each; the rest may be left out
+    seed: int  # root of the streams of what a statistic itself draws
     trainer_options: Mapping[str, Any]
+
+    def wanted_of(self, case: int) -> Wanted:
+        """What is to be measured of the case of that number."""
+        return self.wanted[case] if isinstance(self.wanted, tuple) else self.wanted
 
 
 def record(found: Measured, *, spec: StatisticSpec, pair: str | None, case: str) -> EvidenceRecord:
@@ -56,6 +64,7 @@ def record(found: Measured, *, spec: StatisticSpec, pair: str | None, case: str)
         columns=None
         if columns is None
         else {name: tuple(float(x) for x in column) for name, column in columns.items()},
+        draws=None if found.draws is None else _draws(found.draws, undefined="not defined"),
         undefined=found.undefined,
     )
 
@@ -77,3 +86,7 @@ def draws_record(
             for draw in found
         ),
     )
+
+
+def _draws(values: Sequence[float | None], *, undefined: str) -> tuple[float | Undefined, ...]:
+    return tuple(Undefined(undefined=undefined) if value is None else value for value in values)

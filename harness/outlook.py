@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from math import prod
 from typing import Any
 
 from harness.corpora.catalogue import corpus, ranges
@@ -11,6 +12,8 @@ from harness.judging.jackknife import MIN_EFFECTIVE_BLOCKS
 from harness.judging.multiplicity import member_level, smallest_draws, smallest_n_rare
 from harness.resolve import Prepared
 from harness.subjects.architecture import RESIDUAL
+from harness.suite import Workload
+from harness.workload import jobs, slowness
 from prereg.errors import InputError
 from prereg.registration import Registration
 
@@ -26,6 +29,8 @@ class Outlook:
     members: dict[str, int]
     controls: tuple[str, ...]
     draws: int
+    seconds: float | None
+    """Predicted run time on one core of this machine, good to a factor of two."""
     warnings: tuple[str, ...]
 
     def plain(self) -> dict[str, Any]:
@@ -45,6 +50,9 @@ def outlook(prepared: Prepared) -> Outlook:
     blocks = -(-samples // size)
     _insist_on_blocks(samples, size=size, blocks=blocks)
     _insist_on_fit(prepared)
+    width = prepared.reference.architecture.size(RESIDUAL)
+    for name, judged in claim.judged().items():
+        prepared.plan.check_claim(name, judged, width=width)
     _insist_on_seeds(prepared.registration)
     family = members(registration)
     m = family_size(registration, family)
@@ -56,6 +64,7 @@ def outlook(prepared: Prepared) -> Outlook:
         members={name: len(found) for name, found in family.items()},
         controls=tuple(control.name for control in registration.resolved.suite.controls),
         draws=registration.resolved.suite.draws,
+        seconds=_seconds(prepared),
         warnings=(*prepared.plan.warnings(), *_warnings(registration, m=m, samples=samples)),
     )
 
@@ -70,6 +79,26 @@ def _insist_on_blocks(samples: int, *, size: int, blocks: int) -> None:
             fix=f"set evaluate to {needed * size} or more, or make the blocks smaller",
             code="registration.too-few-blocks",
         )
+
+
+def _seconds(prepared: Prepared) -> float | None:
+    """What the suite predicts, for the speed of this machine."""
+    predict = prepared.suite.seconds
+    if predict is None:
+        return None
+    registration, reference = prepared.registration, prepared.reference
+    choice = registration.claim.corpus
+    seen = corpus(choice).sample(ranges(choice)["evaluate"].head(256))
+    load = Workload(
+        jobs=jobs(registration, explores=prepared.plan.explores),
+        pairs=len(prepared.others),
+        splits=choice.splits,
+        tokens=float(seen.mask.sum()) / len(seen.mask),
+        width=reference.architecture.size(RESIDUAL),
+        parameters=sum(prod(tensor.shape) for tensor in reference.tensors.values()),
+        positions=seen.mask.shape[1],
+    )
+    return float(f"{predict(prepared.plan, load) * slowness():.2g}")  # no more is known
 
 
 def _insist_on_fit(prepared: Prepared) -> None:

@@ -48,6 +48,7 @@ class Prepared:
     plan: Plan
     reference: Located
     others: Mapping[str, Located]
+    controls: Mapping[str, Located]  # models that the registration names for controls
 
 
 def prepare(hypothesis: Hypothesis) -> Prepared:
@@ -71,13 +72,16 @@ def prepare(hypothesis: Hypothesis) -> Prepared:
     plan.check(hypothesis.corpus.splits)
     reference = locate(hypothesis.subjects.reference)
     others = {label: locate(ref) for label, ref in hypothesis.subjects.others.items()}
+    named = {control: locate(ref) for control, ref in hypothesis.subjects.controls.items()}
     _check_pairs(hypothesis, reference, others)
+    _check_named(reference, named, chosen=chosen)
     _check_sites(plan, reference)
     statistics, frozen_suite = catalogue(hypothesis, chosen, plan)
     resolved = Resolved(
         subjects=ResolvedSubjects(
             reference=reference.resolved,
             others={label: other.resolved for label, other in others.items()},
+            controls={control: model.resolved for control, model in named.items()},
         ),
         corpus=ResolvedCorpus(digest=drawn.digest(tuple(sizes[split] for split in sorted(sizes)))),
         code=code_version(chosen.package),
@@ -88,7 +92,7 @@ def prepare(hypothesis: Hypothesis) -> Prepared:
         environment=library_versions() if hypothesis.environment == "pinned" else {},
     )
     registration = Registration(claim=_filled(hypothesis, plan), resolved=resolved)
-    return Prepared(registration, chosen, plan, reference, others)
+    return Prepared(registration, chosen, plan, reference, others, named)
 
 
 def catalogue(
@@ -186,21 +190,47 @@ def _check_pairs(hypothesis: Hypothesis, reference: Located, others: Mapping[str
                 code="subject.same-weights",
             )
         seen[digest] = f"others.{label} ({other.resolved.written})"
-        mine, theirs = reference.architecture, other.architecture
-        for what, a, b in (
-            ("architecture", mine.name, theirs.name),
-            ("width", mine.size(RESIDUAL), theirs.size(RESIDUAL)),
-            ("sites", list(mine.sites), list(theirs.sites)),
-            ("output heads", mine.heads, theirs.heads),
-        ):
-            if a != b:
-                raise InputError(
-                    f"subjects.others.{label} has {what} {b}",
-                    expected=f"the reference's {what}: {a}",
-                    fix="compare models of one shape",
-                    code="subject.other-shape",
-                )
+        _check_shape(f"subjects.others.{label}", reference, other)
         _check_shared_io(hypothesis.subjects.shared_io, label, reference, other)
+
+
+def _check_shape(place: str, reference: Located, other: Located) -> None:
+    mine, theirs = reference.architecture, other.architecture
+    for what, a, b in (
+        ("architecture", mine.name, theirs.name),
+        ("width", mine.size(RESIDUAL), theirs.size(RESIDUAL)),
+        ("sites", list(mine.sites), list(theirs.sites)),
+        ("output heads", mine.heads, theirs.heads),
+    ):
+        if a != b:
+            raise InputError(
+                f"{place} has {what} {b}",
+                expected=f"the reference's {what}: {a}",
+                fix="compare models of one shape",
+                code="subject.other-shape",
+            )
+
+
+def _check_named(reference: Located, named: Mapping[str, Located], *, chosen: Suite) -> None:
+    """Models that the registration names for controls: for which, and that they are others."""
+    known = [control.name for control in chosen.controls if control.named]
+    for control, model in named.items():
+        place = f"subjects.controls.{control}"
+        if control not in known:
+            raise InputError(
+                f"{place}: a model for {control!r}",
+                expected=f"a control that takes one: {', '.join(known) or 'none in this suite'}",
+                fix=nearest(control, known) if known else "leave it out",
+                code="registration.control-without-model",
+            )
+        if model.resolved.weights == reference.resolved.weights:
+            raise InputError(
+                f"{place} has the reference's own weights",
+                expected="another model, because that is what the control shows",
+                fix="name another model, or leave it out",
+                code="subject.same-weights",
+            )
+        _check_shape(place, reference, model)
 
 
 def _check_shared_io(wanted: str, label: str, reference: Located, other: Located) -> None:
@@ -250,10 +280,13 @@ def _statistics(hypothesis: Hypothesis, chosen: Suite, plan: Plan) -> dict[str, 
             fix="give a bar a threshold, or make a claim `role: primary`",
             code="registration.nothing-judged",
         )
-    return {
-        entry.id: entry.model_copy(update={"parameters": dict(plan.parameters(entry.id))})
-        for entry in chosen.catalogue
-    }
+    return _frozen(chosen, plan)
+
+
+def _frozen(chosen: Suite, plan: Plan) -> dict[str, StatisticSpec]:
+    """The catalogue as the plan freezes it: constants and arms filled in."""
+    found = (plan.frozen(entry) for entry in chosen.catalogue)
+    return {entry.id: entry for entry in found if entry is not None}
 
 
 def _check_claim(
@@ -273,7 +306,15 @@ def _check_claim(
             + (" Or let the bar abstain, with a reason." if isinstance(judged, Bar) else ""),
             code="registration.unknown-statistic",
         )
-    spec = chosen.statistics[judged.statistic]
+    frozen = _frozen(chosen, plan)
+    if judged.statistic not in frozen:
+        raise InputError(
+            f"{place}: {judged.statistic}, which this plan does not measure",
+            expected=f"a statistic that it does: {', '.join(frozen)}",
+            fix="add what the statistic reads to the plan (for `sae.*`: plan.dictionaries)",
+            code="registration.not-measured",
+        )
+    spec = frozen[judged.statistic]
     if isinstance(judged, Bar) and not judged.statistic.startswith(BAR_FAMILIES[name]):
         raise InputError(
             f"{place}: the statistic {judged.statistic}",
@@ -371,5 +412,18 @@ def _controls(
         for control, role in statistics[judged.statistic].roles[judged.kind].items()
         if role in ("must-pass", "must-fail")
     }
-    kept = (used | set(changes.add)) - {dropped.control for dropped in changes.drop}
-    return tuple(control for control in chosen.controls if control.name in kept)
+    models = hypothesis.subjects.controls
+    for name in changes.add:
+        if by_name[name].named and name not in models:
+            raise InputError(
+                f"controls.add: {name}, and no model for it",
+                expected=f"a model under subjects.controls.{name}: {by_name[name].by}",
+                fix="name the model there; the control then runs without being added",
+                code="registration.control-without-model",
+            )
+    kept = (used | set(changes.add) | set(models)) - {dropped.control for dropped in changes.drop}
+    return tuple(
+        control
+        for control in chosen.controls
+        if control.name in kept and (not control.named or control.name in models)
+    )

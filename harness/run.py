@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.case import Case, Samples
+from harness.case import Case, DictionaryChoice, Samples
 from harness.code_version import library_versions
 from harness.corpora.catalogue import corpus, ranges
 from harness.judging import read_evidence, write_evidence
@@ -16,7 +16,8 @@ from harness.judging.evidence import MAIN, Evidence, EvidenceHeader, EvidenceRec
 from harness.measured import Context, Measured, draws_record, record
 from harness.resolve import Prepared, differences, prepare
 from harness.stages import Stage, StageStore
-from harness.suite import load_callable
+from harness.suite import Wanted, load_callable
+from harness.workload import wanted
 from prereg.attempts import Attempt
 from prereg.canonical import canonical, sha256
 from prereg.errors import IntegrityError
@@ -50,7 +51,11 @@ class _Session:
     attempt: Attempt
     store: StageStore
     progress: Progress
+    controls: Mapping[str, Any] = field(default_factory=dict)
+    """Subjects that the registration names for controls, loaded."""
     stages: list[dict[str, Any]] = field(default_factory=list)
+    dictionaries: dict[str, Any] = field(default_factory=dict)
+    """What their training came to."""
 
 
 def run(
@@ -96,6 +101,7 @@ def run(
             "environment": session.environment,
             "trainer_options": {name: str(value) for name, value in options.items()},
             "stages": session.stages,
+            "dictionaries": session.dictionaries,
             "seconds": round(time.monotonic() - begun, 3),
         }
         attempt.finish(evidence, canonical(run_record))
@@ -143,45 +149,129 @@ def _measure(registration: Registration, session: _Session) -> list[EvidenceReco
     from harness.subjects.loading import load
 
     set_threads()
-    claim = registration.claim
+    claim, prepared = registration.claim, session.prepared
     sizes = ranges(claim.corpus)
     samples = Samples(fit=sizes["fit"], evaluate=sizes["evaluate"])
-    reference = load(session.prepared.reference)
+    reference = load(prepared.reference)
+    session.controls = {name: load(located) for name, located in prepared.controls.items()}
+    dictionary = _dictionary(registration, session, reference=reference)
     records: list[EvidenceRecord] = []
-    for pair, located in session.prepared.others.items():
-        case = Case(reference=reference, other=load(located), samples=samples)
-        for control in (None, *registration.resolved.suite.controls):
-            records += _stage(registration, session, pair=pair, case=case, control=control)
+    for pair, located in prepared.others.items():
+        case = Case(reference, load(located), samples, dictionary=dictionary)
+        records += _pair(registration, session, pair=pair, case=case)
+    if dictionary.source is not None:
+        session.dictionaries = dictionary.source.facts()
     return records
 
 
-def _stage(
+def _dictionary(
+    registration: Registration, session: _Session, *, reference: Any
+) -> DictionaryChoice:
+    """The reference's dictionaries, not yet trained; nothing where the plan has none."""
+    from harness.sae.dictionaries import Dictionaries
+
+    plan = session.prepared.plan
+    if not plan.recipes():
+        return DictionaryChoice()
+    choice = registration.claim.corpus
+    return DictionaryChoice(
+        Dictionaries(
+            reference,
+            plan.recipes(),
+            sites=plan.all_sites,
+            corpus=corpus(choice),
+            samples=ranges(choice)["dictionary"],
+            trainer_options=session.trainer_options,
+        )
+    )
+
+
+def _pair(
+    registration: Registration, session: _Session, *, pair: str, case: Case
+) -> list[EvidenceRecord]:
+    """The records of every case of one pair, measured or taken from an earlier attempt."""
+    tasks = [
+        _task(registration, session, pair=pair, case=case, control=control)
+        for control in (None, *registration.resolved.suite.controls)
+    ]
+    waiting = [task for task in tasks if session.store.find(task.stage) is None]
+    found: dict[str, list[EvidenceRecord]] = {}
+    records: list[EvidenceRecord] = []
+    for task in tasks:
+        begun = time.monotonic()
+        if task in waiting and task.name not in found:
+            together = [other for other in waiting if other.joins(task)]
+            session.progress(f"measuring {pair}: {', '.join(t.name for t in together)}")
+            found |= _records(registration, session, pair=pair, tasks=together)
+        records += _enter(session, task, records=found.get(task.name), begun=begun)
+    return records
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """One stage: the claims' own case, or those of a control."""
+
+    name: str
+    control: ControlSpec | None
+    stage: Stage
+    cases: tuple[Case, ...]
+    wanted: Wanted
+
+    def joins(self, other: _Task) -> bool:
+        """Whether both are measured in one pass: single cases on the same samples."""
+        single = len(self.cases) == len(other.cases) == 1
+        return self is other or (single and self.cases[0].samples == other.cases[0].samples)
+
+
+def _task(
     registration: Registration,
     session: _Session,
     *,
     pair: str,
     case: Case,
     control: ControlSpec | None,
-) -> Iterable[EvidenceRecord]:
-    """The records of one case of one pair, measured or taken from an earlier attempt."""
+) -> _Task:
+    from harness.streams import stream_seed
+
+    prepared = session.prepared
     name = MAIN if control is None else control.name
     stage = Stage(
-        f"{pair}/{name}",
-        session.header,
-        session.prepared,
-        session.trainer_options,
-        session.environment,
+        f"{pair}/{name}", session.header, prepared, session.trainer_options, session.environment
     )
-    kept = session.store.find(stage)
-    begun = time.monotonic()
-    if kept is None:
-        session.progress(f"measuring {stage.name}")
-        records = _records(registration, session, pair=pair, case=case, control=control)
-        data = write_evidence(Evidence(header=session.header, records=tuple(records)))
-    else:
+    cases: tuple[Case, ...] = (case,)
+    if control is not None:
+        make = load_callable(prepared.suite.make_control)
+        seed = stream_seed(registration.claim.corpus.seed, "controls", pair)
+        cases = tuple(
+            make(name, case, plan=prepared.plan, seed=seed, draw=draw, models=session.controls)
+            for draw in range(registration.resolved.suite.draws if control.random else 1)
+        )
+    asked = wanted(registration, control, explores=prepared.plan.explores)
+    return _Task(name, control, stage, cases, asked)
+
+
+def _enter(
+    session: _Session, task: _Task, *, records: Sequence[EvidenceRecord] | None, begun: float
+) -> Iterable[EvidenceRecord]:
+    """Keeps a stage and enters it in the ledger; its records, read back from what was kept.
+
+    Raises:
+        IntegrityError: a stage that an earlier attempt had finished is gone since.
+    """
+    stage, reused_from = task.stage, None
+    if records is None:
+        kept = session.store.find(stage)
+        if kept is None:
+            raise IntegrityError(
+                f"the stage {stage.name}, which an earlier attempt had finished, is gone",
+                expected="stages that stay while a run reads them",
+                fix="run again: what is missing is measured",
+                code="run.stage-gone",
+            )
         session.progress(f"{stage.name}: taken from attempt {kept.attempt}")
-        data = kept.data
-    reused_from = None if kept is None else kept.attempt
+        data, reused_from = kept.data, kept.attempt
+    else:
+        data = write_evidence(Evidence(header=session.header, records=tuple(records)))
     session.store.keep(stage, data)
     session.attempt.enter_stage(
         stage.name, key=stage.key, digest=sha256(data), reused_from=reused_from
@@ -198,53 +288,36 @@ def _stage(
 
 
 def _records(
-    registration: Registration,
-    session: _Session,
-    *,
-    pair: str,
-    case: Case,
-    control: ControlSpec | None,
-) -> list[EvidenceRecord]:
+    registration: Registration, session: _Session, *, pair: str, tasks: Sequence[_Task]
+) -> dict[str, list[EvidenceRecord]]:
+    """The records of tasks that are measured in one pass, by the task's name."""
     from harness.streams import stream_seed
 
-    suite, plan = session.prepared.suite, session.prepared.plan
-    specs = registration.resolved.statistics
+    choice = registration.claim.corpus
     context = Context(
-        corpus=corpus(registration.claim.corpus),
-        block_size=registration.claim.corpus.block,
-        plan=plan,
-        statistics=_wanted(registration, control),
+        corpus=corpus(choice),
+        block_size=choice.block,
+        plan=session.prepared.plan,
+        wanted=tuple(task.wanted for task in tasks for _ in task.cases),
+        seed=stream_seed(choice.seed, "statistics", pair),
         trainer_options=session.trainer_options,
     )
-    measure = load_callable(suite.measure)
-    if control is None:
-        found: list[Measured] = measure([case], context)[0]
-        return [record(m, spec=specs[m.statistic], pair=pair, case=MAIN) for m in found]
-    make = load_callable(suite.make_control)
-    seed = stream_seed(registration.claim.corpus.seed, "controls", pair)
-    draws = range(registration.resolved.suite.draws if control.random else 1)
-    cases = [make(control.name, case, plan=plan, seed=seed, draw=draw) for draw in draws]
-    by_draw: list[list[Measured]] = measure(cases, context)
-    if not control.random:
-        return [
-            record(m, spec=specs[m.statistic], pair=pair, case=control.name) for m in by_draw[0]
-        ]
-    return [
-        draws_record(same, spec=specs[same[0].statistic], pair=pair, case=control.name)
-        for same in zip(*by_draw, strict=True)
-    ]
+    measure = load_callable(session.prepared.suite.measure)
+    cases = [case for task in tasks for case in task.cases]
+    found: Iterator[list[Measured]] = iter(measure(cases, context))
+    return {
+        task.name: _of_task(registration, task, found=[next(found) for _ in task.cases], pair=pair)
+        for task in tasks
+    }
 
 
-def _wanted(registration: Registration, control: ControlSpec | None) -> frozenset[str]:
-    """What is measured: everything for the claims' own case, what has a role for a control."""
+def _of_task(
+    registration: Registration, task: _Task, *, found: Sequence[Sequence[Measured]], pair: str
+) -> list[EvidenceRecord]:
     specs = registration.resolved.statistics
-    if control is None:
-        return frozenset(specs)
-    judged = registration.claim.judged().values()
-    wanted = frozenset(
-        claim.statistic
-        for claim in judged
-        if specs[claim.statistic].roles[claim.kind].get(control.name, "not-applicable")
-        != "not-applicable"
-    )
-    return wanted or frozenset(claim.statistic for claim in judged)  # an added control
+    if task.control is not None and task.control.random:
+        return [
+            draws_record(same, spec=specs[same[0].statistic], pair=pair, case=task.name)
+            for same in zip(*found, strict=True)
+        ]
+    return [record(m, spec=specs[m.statistic], pair=pair, case=task.name) for m in found[0]]

@@ -10,9 +10,11 @@ from importlib.metadata import entry_points
 from importlib.resources.abc import Traversable
 from typing import Any
 
+from harness.sae.recipe import DictionaryRecipe
 from prereg.errors import InputError
 from prereg.near import nearest
 from prereg.record import Record
+from prereg.registration import Bar, Claim
 from prereg.resolved import ControlSpec, FigureSpec, StatisticSpec
 
 GROUP = "prebench.suites"
@@ -43,13 +45,57 @@ class Plan(Record):
     def check(self, splits: Mapping[str, int]) -> None:
         """Refuses what does not fit the registered number of samples in each split."""
 
+    def check_claim(self, name: str, claim: Bar | Claim, *, width: int) -> None:
+        """Refuses a claim that could not mean what it says, on models of this residual width."""
+
     def warnings(self) -> tuple[str, ...]:
         """What `check` should say about settings that are allowed and unusual."""
         return ()
 
-    def parameters(self, statistic: str) -> Mapping[str, float]:
-        """Frozen constants of a statistic's estimator."""
+    def frozen(self, entry: StatisticSpec) -> StatisticSpec | None:
+        """The catalogue entry with the plan's constants and arms; none if it is not measured."""
+        return entry
+
+    @property
+    def explores(self) -> bool:
+        """Whether statistics that nothing is claimed about are measured, too."""
+        return True
+
+    def recipes(self) -> Mapping[str, DictionaryRecipe]:
+        """Dictionaries that are trained on the reference's states at every site, by name."""
         return {}
+
+
+Wanted = frozenset[tuple[str, str | None]]
+"""Statistics and arms to measure."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """The claims' own case or a control: how often, and what of it."""
+
+    name: str
+    draws: int | None
+    """Draws of a random control; none for a case that is measured once."""
+    wanted: Wanted
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What an attempt measures."""
+
+    jobs: tuple[Job, ...]
+    pairs: int
+    splits: Mapping[str, int]
+    """Samples in each split."""
+    tokens: float
+    """Mean number of judged positions in a sample."""
+    width: int
+    """Width of the residual stream."""
+    parameters: int
+    """Trained and fixed numbers of the reference."""
+    positions: int
+    """Positions of a sample, padding included."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +118,8 @@ class Suite:
     required_splits: tuple[str, ...]
     measure: str
     make_control: str
+    seconds: Callable[[Any, Workload], float] | None = None
+    """Run time of a plan and its workload on one core, to a factor of two; none if not known."""
 
     @property
     def statistics(self) -> dict[str, StatisticSpec]:

@@ -42,6 +42,15 @@ def progress(line: str) -> None:
     print(f"· {printable(line)}", file=sys.stderr, flush=True)
 
 
+def duration(seconds: float) -> str:
+    """Seconds as they are said: `40 s`, `3 min`, `2.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
 def table(rows: Iterable[Sequence[object]], *, header: Sequence[str] = ()) -> str:
     """Columns aligned to the left, two spaces apart."""
     lines = [tuple(str(cell) for cell in row) for row in rows]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.options import Home, HypothesisFile, Json
-from harness.cli.output import add, emit, table
+from harness.cli.output import add, duration, emit, table
 
 if TYPE_CHECKING:
     from harness.resolve import Prepared
@@ -72,6 +72,11 @@ def check(file: HypothesisFile, as_json: Json = False) -> None:
             f"{found.family} primary members, each with an interval at {found.member_level:.4%}; "
             f"{found.blocks} evaluation blocks",
             f"controls: {', '.join(found.controls)} (random ones: {found.draws} draws)",
+            *(
+                ()
+                if found.seconds is None
+                else (f"run time: about {duration(found.seconds)} on one core of this machine",)
+            ),
             *(f"warning: {warning}" for warning in found.warnings),
         ]
         return "\n".join(lines)

@@ -184,7 +184,11 @@ def _refuse_partial(registration: Registration, record: EvidenceRecord, *, split
     found = ""
     if record.blocks is not None and record.blocks != tuple(range(blocks)):
         found, expected = f"{len(record.blocks)} blocks", f"blocks 0 to {blocks - 1} of {split}"
-    elif record.draws is not None and record.value is None and len(record.draws) != draws:
+    elif (
+        record.draws is not None
+        and (record.value is None or record.estimator == "value_minus_median")
+        and len(record.draws) != draws
+    ):
         found, expected = f"{len(record.draws)} draws", f"the registered {draws} draws"
     if found:
         raise IntegrityError(

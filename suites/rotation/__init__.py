@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.suite import Suite
 from suites.rotation.catalogue import CATALOGUE, CONTROLS, FIGURES
+from suites.rotation.cost import seconds
 from suites.rotation.plan import RotationPlan
 
 SUITE = Suite(
@@ -19,4 +20,5 @@ SUITE = Suite(
     required_splits=("fit", "evaluate"),
     measure="suites.rotation.measure:measure",
     make_control="suites.rotation.controls:make_control",
+    seconds=seconds,
 )

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from harness import controls
 from harness.case import Case
+from harness.subjects.subject import Subject
 from suites.rotation.plan import RotationPlan
 
 
-def make_control(name: str, case: Case, *, plan: RotationPlan, seed: int, draw: int) -> Case:
+def make_control(
+    name: str,
+    case: Case,
+    *,
+    plan: RotationPlan,
+    seed: int,
+    draw: int,
+    models: Mapping[str, Subject],
+) -> Case:
     """The case of the claim with the fields replaced that control `name` replaces.
 
     Args:
@@ -16,11 +27,16 @@ def make_control(name: str, case: Case, *, plan: RotationPlan, seed: int, draw: 
         plan: the registered plan.
         seed: root of the controls' random streams.
         draw: number of the draw, for random controls.
+        models: subjects that the registration names, by control.
 
     Raises:
         ValueError: no such control.
     """
-    sequences = plan.random_controls.sequences
+    if name in models:
+        return controls.instead(case, model=models[name])
+    if name in _RANDOM:
+        sequences = plan.random_controls.sequences
+        return _RANDOM[name](case, seed=seed, draw=draw, sequences=sequences)
     match name:
         case "self":
             return controls.itself(case)
@@ -29,11 +45,19 @@ def make_control(name: str, case: Case, *, plan: RotationPlan, seed: int, draw: 
         case "gauge-self":
             return controls.gauge_self(case, seed=seed, sites=plan.sites)
         case "gauge-self-unaligned":
-            return controls.gauge_self_unaligned(case, seed=seed, sites=plan.sites)
+            return controls.gauge_self_unaligned(case, seed=seed)
         case "untrained":
             return controls.untrained(case, seed=seed)
-        case "covariance-only":
-            return controls.covariance_only(case, seed=seed, draw=draw, sequences=sequences)
-        case "shuffled":
-            return controls.shuffled(case, seed=seed, draw=draw, sequences=sequences)
+        case "pca-k":
+            return controls.principal_components(case)
     raise ValueError(f"expected a control of the rotation suite, got {name!r}")
+
+
+_RANDOM = {
+    "covariance-only": controls.covariance_only,
+    "haar": controls.haar,
+    "noise": controls.noise,
+    "shuffled": controls.shuffled,
+    "tokpos-shuffled": controls.tokpos_shuffled,
+}
+"""Controls of which there are many draws, each on few sequences."""

@@ -7,12 +7,20 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from harness.sae.recipe import DictionaryRecipe
 from harness.subjects.architecture import RESIDUAL
 from harness.suite import Plan
 from prereg.errors import InputError
 from prereg.record import Record
+from prereg.registration import Bar, Claim, Label
+from prereg.resolved import StatisticSpec
+from suites.rotation.catalogue.behaviour import KL
+from suites.rotation.catalogue.dictionary import DICTIONARY
 
-KL = "bar.behavioural.kl@1"
+SPARSEST = 4
+"""A dictionary with more than d / 4 active features a token is no sparse description."""
+
+_DICTIONARY = frozenset(entry.id for entry in DICTIONARY)
 
 
 class Tail(Record):
@@ -46,10 +54,23 @@ class RotationPlan(Plan):
     alignment: Literal["rotation"] = Field(
         "rotation", description="Group that the map between the models is fitted in: O(d)."
     )
+    dictionaries: dict[Label, DictionaryRecipe] = Field(
+        default={},
+        description="Dictionaries trained on the reference, by the name that is their arm.",
+    )
+    explore: Literal["all", "claimed"] = Field(
+        "all", description="Whether what nothing is claimed about is measured and shown, too."
+    )
     kl_tail: Tail = Field(Tail(), description="Tail of bar B.")
     random_controls: RandomControls = Field(
         RandomControls(), description="Size of the random controls."
     )
+
+    @model_validator(mode="after")
+    def _one_feed(self) -> RotationPlan:
+        if len({recipe.feed for recipe in self.dictionaries.values()}) > 1:
+            raise ValueError("`dictionaries` with different `feed`: they are trained in one pass")
+        return self
 
     @model_validator(mode="after")
     def _each_site_once(self) -> RotationPlan:
@@ -81,11 +102,18 @@ class RotationPlan(Plan):
         return 64 * width
 
     def check(self, splits: Mapping[str, int]) -> None:
-        """Random controls read the first sequences of fit and evaluation, so these must be there.
+        """Every split that is read must be there, and as large as the random controls read it.
 
         Raises:
-            InputError: a split has fewer.
+            InputError: a split is missing, or has fewer sequences.
         """
+        if self.dictionaries and "dictionary" not in splits:
+            raise InputError(
+                "plan.dictionaries, and corpus.splits without dictionary",
+                expected="a split for training them, which nothing else reads",
+                fix="add `dictionary: 8192` under corpus.splits",
+                code="registration.missing-split",
+            )
         for split in ("fit", "evaluate"):
             if splits[split] < self.random_controls.sequences:
                 raise InputError(
@@ -96,16 +124,58 @@ class RotationPlan(Plan):
                     code="registration.too-many-control-sequences",
                 )
 
-    def warnings(self) -> tuple[str, ...]:
-        """A tail that makes bar B easier than by default."""
-        usual, chosen = Tail(), self.kl_tail
-        if chosen.c >= usual.c and chosen.tau <= usual.tau:
-            return ()
-        return (
-            f"bar B: kl_tail {{tau: {chosen.tau:g}, c: {chosen.c:g}}} assumes rare errors to be "
-            f"smaller than the usual {{tau: {usual.tau:g}, c: {usual.c:g}}}",
-        )
+    def check_claim(self, name: str, claim: Bar | Claim, *, width: int) -> None:
+        """A claim that features carry over needs a dictionary that is sparse.
 
-    def parameters(self, statistic: str) -> Mapping[str, float]:
-        """Frozen constants of a statistic's estimator."""
-        return self.kl_tail.model_dump() if statistic == KL else {}
+        Raises:
+            InputError: a `same` claim on a TopK dictionary with more than d / 4 active features.
+        """
+        if claim.statistic not in _DICTIONARY or claim.kind != "same" or claim.arm is None:
+            return
+        k = self.dictionaries[claim.arm].k
+        if k is not None and k > width / SPARSEST:
+            raise InputError(
+                f"{name}: the dictionary {claim.arm} has {k} active features in {width} dimensions",
+                expected=f"at most {width // SPARSEST} (d / {SPARSEST}): denser codes reconstruct "
+                "any state, and a claim about features would say nothing",
+                fix=f"set plan.dictionaries.{claim.arm}.k to {width // SPARSEST} or less",
+                code="registration.dense-dictionary",
+            )
+
+    def warnings(self) -> tuple[str, ...]:
+        """A tail that makes bar B easier than by default; dictionaries of unknown density."""
+        usual, chosen = Tail(), self.kl_tail
+        found = []
+        if chosen.c < usual.c or chosen.tau > usual.tau:
+            found.append(
+                f"bar B: kl_tail {{tau: {chosen.tau:g}, c: {chosen.c:g}}} assumes rare errors to "
+                f"be smaller than the usual {{tau: {usual.tau:g}, c: {usual.c:g}}}"
+            )
+        found += [
+            f"dictionary {name}: how many features are active is known only after training; "
+            "the control pca-k gets as many components"
+            for name, recipe in self.dictionaries.items()
+            if recipe.k is None
+        ]
+        return tuple(found)
+
+    def frozen(self, entry: StatisticSpec) -> StatisticSpec | None:
+        """Bar B with its tail; a statistic of dictionaries with their names as arms, if any."""
+        if entry.id == KL.id:
+            return entry.model_copy(update={"parameters": self.kl_tail.model_dump()})
+        if entry.id not in _DICTIONARY:
+            return entry
+        names = tuple(sorted(self.dictionaries))  # frozen data does not keep the order of keys
+        if not names:
+            return None
+        field = "arms" if entry.roles else "shown_arms"
+        return entry.model_copy(update={field: names})
+
+    def recipes(self) -> Mapping[str, DictionaryRecipe]:
+        """Dictionaries that are trained on the reference's states at every site, by name."""
+        return self.dictionaries
+
+    @property
+    def explores(self) -> bool:
+        """Whether statistics that nothing is claimed about are measured, too."""
+        return self.explore == "all"

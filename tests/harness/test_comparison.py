@@ -31,6 +31,50 @@ def test_what_was_just_registered_is_what_is_installed(frozen):
     assert compare(frozen) == ([], [])
 
 
+def test_models_that_controls_name_are_compared(hypothesis, prepared_from):
+    models = {
+        "subjects.controls": {
+            "lineage": "zoo:dyck3/shared-0/step-2000",
+            "other-task": "zoo:dyck3/shared-1",
+        }
+    }
+    named = prepared_from(hypothesis(models)).registration
+    assert compare(named) == ([], [])
+
+    def another(resolved):
+        resolved["subjects"]["controls"]["lineage"]["weights"] = "0" * 64
+
+    problems, notes = compare(edited(named, another))
+    assert problems == ["zoo:dyck3/shared-0/step-2000 is another model here"]
+    assert not notes
+
+    def elsewhere(resolved):
+        resolved["subjects"]["controls"]["other-task"].update(written="path:/elsewhere")
+
+    problems, notes = compare(edited(named, elsewhere))
+    assert not problems
+    assert notes == ["the weights of path:/elsewhere are not here to be compared"]
+
+    def without(resolved):
+        resolved["suite"]["controls"] = [
+            control for control in resolved["suite"]["controls"] if control["name"] != "lineage"
+        ]
+
+    problems, _ = compare(edited(named, without))
+    assert problems == ["its suite are not those of the installed suite"]
+
+
+def test_the_names_of_dictionaries_are_compared(tiny, with_features, prepared_from):
+    frozen = prepared_from(tiny(with_features)).registration
+    assert compare(frozen) == ([], [])
+
+    def renamed(resolved):
+        resolved["statistics"]["sae.l0@1"]["shown_arms"] = ["fewer"]
+
+    problems, _ = compare(edited(frozen, renamed))
+    assert problems == ["its statistics are not those of the installed suite"]
+
+
 def comparators(resolved):
     roles = resolved["statistics"][PAIRED]["roles"]["same"]
     roles.update(dict.fromkeys(roles, "comparator"))

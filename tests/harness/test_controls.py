@@ -9,30 +9,37 @@ import pytest
 import torch
 
 from harness import controls
-from harness.case import Activations, Case, MapChoice, Pairing, Samples
+from harness.case import (
+    Activations,
+    Case,
+    DictionaryChoice,
+    Gaussian,
+    MapChoice,
+    Pairing,
+    Samples,
+)
 from harness.corpora.block import Block, SampleRange
 from harness.corpora.dyck3 import Dyck3
 from harness.gauge import fit
 from harness.gauge.fit import AffineMap, Moments, haar
-from harness.measured import Context, Measured
-from harness.resolve import prepare
+from harness.measured import Context
 from harness.run import run
 from harness.runners.blocks import Batch, to_torch
 from harness.runners.measure import Meter, View, run_pass
 from harness.streams import generator
 from harness.subjects.subject import Out
-from harness.suite import suite
-from prereg.hypothesis import parse_hypothesis
 from prereg.workspace import Workspace
-from suites.rotation.catalogue import CONTROLS, PAIRED
+from suites.rotation.catalogue import CONTROLS
+from suites.rotation.catalogue.alignment import PAIRED
 from suites.rotation.controls import make_control
 from suites.rotation.measure import measure
-from suites.rotation.measure.transfer import fit_map
+from suites.rotation.measure.frame import fit_map
 from suites.rotation.plan import RotationPlan
 
 SITES = ("blocks.0.hook_resid_post", "blocks.1.hook_resid_post")
 PLAN = RotationPlan(sites=SITES)
-NAMES = tuple(spec.name for spec in CONTROLS)
+NAMED = tuple(spec.name for spec in CONTROLS if spec.named)
+RANDOM = tuple(spec.name for spec in CONTROLS if spec.random)
 FIT, EVALUATE = SampleRange("fit", 0, 200), SampleRange("evaluate", 0, 300)
 
 
@@ -46,11 +53,12 @@ def case(make_subject):
         pairing=Pairing("shuffled", 99),
         map=MapChoice("covariance-only", 99),
         activations=Activations({SITES[0]: torch.full((64,), 9.0)}),
+        dictionary=DictionaryChoice(object()),
     )
 
 
-def control(name, case, *, seed=1, draw=0):
-    return make_control(name, case, plan=PLAN, seed=seed, draw=draw)
+def control(name, case, *, seed=1, draw=0, models=()):
+    return make_control(name, case, plan=PLAN, seed=seed, draw=draw, models=dict(models))
 
 
 def weights_differ(one, other):
@@ -63,17 +71,19 @@ def weights_differ(one, other):
 
 
 @pytest.mark.parametrize("spec", CONTROLS, ids=lambda spec: spec.name)
-def test_a_control_replaces_the_fields_that_its_row_names_and_no_other(case, spec):
-    found = control(spec.name, case)
+def test_a_control_replaces_the_fields_that_its_row_names_and_no_other(case, spec, make_subject):
+    models = {name: make_subject(3) for name in NAMED} if spec.named else {}
+    found = control(spec.name, case, models=models)
     changed = {f.name for f in fields(Case) if getattr(found, f.name) != getattr(case, f.name)}
     assert changed == set(spec.replaces)
     kept = {f.name for f in fields(Case)} - changed
     assert all(getattr(found, name) is getattr(case, name) for name in kept)
 
 
-def test_only_the_catalogues_controls_are_made(case):
-    with pytest.raises(ValueError, match="self-frsh"):
-        control("self-frsh", case)
+@pytest.mark.parametrize("name", ["self-frsh", *NAMED])
+def test_only_the_catalogues_controls_are_made_and_only_with_their_models(case, name):
+    with pytest.raises(ValueError, match=name):
+        control(name, case)
 
 
 # --- by what ----------------------------------------------------------------------------------
@@ -123,13 +133,39 @@ def test_gauge_self_plants_another_basis_for_another_seed(case):
     assert not weights_differ(one, again)
 
 
-def test_gauge_self_unaligned_is_gauge_self_without_a_map(case):
+def test_gauge_self_unaligned_is_gauge_self_without_a_map_and_without_an_offset(case):
     aligned, found = control("gauge-self", case), control("gauge-self-unaligned", case)
     assert found.map == MapChoice("identity")
     assert not weights_differ(aligned.other, found.other)
     assert weights_differ(found.other, case.reference)
-    for site, offset in aligned.activations.offset.items():
-        assert torch.equal(found.activations.offset[site], offset)
+    assert found.activations is case.activations
+    plain = Case(case.reference, case.other, case.samples)
+    assert not control("gauge-self-unaligned", plain).activations.offset
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_control_that_takes_a_model_puts_its_own_in_the_others_place(case, name, make_subject):
+    models = {other: make_subject(seed) for seed, other in enumerate(NAMED, start=3)}
+    assert control(name, case, models=models).other is models[name]
+    assert control("self", case, models=models).other is case.reference
+
+
+def test_pca_k_reads_principal_components_and_the_same_states(case):
+    found = control("pca-k", case).dictionary
+    assert found == DictionaryChoice(case.dictionary.source, rule="pca")
+    assert found.source is case.dictionary.source
+
+
+def test_noise_draws_the_other_models_states_and_fits_nothing_yet(case):
+    found = control("noise", case).activations
+    assert not found.offset
+    assert found.gaussian is not None
+    assert (found.gaussian.mean, found.gaussian.factor) == ({}, {})
+
+
+def test_tokpos_shuffled_and_haar_replace_nothing_but_pairing_and_map(case):
+    assert control("tokpos-shuffled", case).pairing.kind == "tokpos-shuffled"
+    assert control("haar", case).map.rule == "haar"
 
 
 def test_untrained_is_a_fresh_initialisation_of_its_own_for_every_seed(case):
@@ -144,7 +180,7 @@ def test_untrained_is_a_fresh_initialisation_of_its_own_for_every_seed(case):
     assert not weights_differ(subjects[0], control("untrained", case, seed=1).other)
 
 
-@pytest.mark.parametrize("name", ["covariance-only", "shuffled"])
+@pytest.mark.parametrize("name", RANDOM)
 def test_random_controls_read_the_registered_number_of_sequences(case, name):
     found = control(name, case).samples
     assert found == Samples(FIT.head(128), EVALUATE.head(128))
@@ -152,19 +188,28 @@ def test_random_controls_read_the_registered_number_of_sequences(case, name):
     assert control(name, few).samples == few.samples
 
 
+def stream(found):
+    """Seed of the random field of a control."""
+    if found.activations.gaussian is not None:
+        return found.activations.gaussian.seed
+    seeds = {found.map.seed, found.pairing.seed} - {99}
+    (seed,) = seeds
+    return seed
+
+
 def streams(name, case, *, seed):
-    found = [control(name, case, seed=seed, draw=draw) for draw in range(32)]
-    return [one.map.seed if name == "covariance-only" else one.pairing.seed for one in found]
+    return [stream(control(name, case, seed=seed, draw=draw)) for draw in range(32)]
 
 
-@pytest.mark.parametrize("name", ["covariance-only", "shuffled"])
+@pytest.mark.parametrize("name", RANDOM)
 def test_every_draw_of_every_seed_has_a_stream_of_its_own(case, name):
     assert len({*streams(name, case, seed=1), *streams(name, case, seed=2)}) == 64
     assert streams(name, case, seed=1) == streams(name, case, seed=1)
 
 
-def test_the_two_random_controls_share_no_stream(case):
-    assert not {*streams("shuffled", case, seed=1)} & {*streams("covariance-only", case, seed=1)}
+def test_the_random_controls_share_no_stream(case):
+    every = [seed for name in RANDOM for seed in streams(name, case, seed=1)]
+    assert len(set(every)) == len(every) == 32 * 5
 
 
 def moments(seed=0):
@@ -184,6 +229,20 @@ def test_covariance_only_matches_eigenbases_with_signs_that_differ_over_draws(ca
         np.testing.assert_allclose(np.abs(sign), 1.0, atol=1e-9)
         assert 16 < (sign > 0).sum() < 48
         np.testing.assert_allclose(found.mean_other, given.mean_other)
+
+
+def test_haar_is_a_rotation_of_its_own_for_every_draw_and_reads_no_more_than_the_means(case):
+    one, other = moments(0), moments(1)
+    maps = [fit_map(control("haar", case, draw=d).map, one) for d in range(8)]
+    for d, found in enumerate(maps):
+        np.testing.assert_allclose(found.R @ found.R.T, np.eye(64), atol=1e-12)
+        np.testing.assert_allclose(found.mean_other, one.mean_other)
+        np.testing.assert_allclose(found.mean_reference, one.mean_reference)
+        again = fit_map(control("haar", case, draw=d).map, other)
+        np.testing.assert_array_equal(again.R, found.R)
+        assert not np.allclose(again.mean_other, found.mean_other)
+    traces = [np.trace(a.R.T @ b.R) for i, a in enumerate(maps) for b in maps[:i]]
+    assert max(map(abs, traces)) < 6  # of N(0, 1), where the same rotation gives 64
 
 
 # --- what a view makes of them ----------------------------------------------------------------
@@ -262,6 +321,176 @@ def test_fit_and_evaluation_share_no_permutation_and_draws_neither():
     assert len(set(every)) == len(every) == 4 * 13
 
 
+class Tokens:
+    """Sequences of five tokens out of three kinds, the last one short, and one token of its own."""
+
+    def sample(self, samples):
+        sample_ids = np.arange(samples.base, samples.base + samples.count, dtype=np.int64)
+        ids = (sample_ids[:, None] * 7 + np.arange(5) * 3) % 11 % 3
+        mask = np.ones(ids.shape, bool)
+        mask[-1, 3:] = False
+        ids[0, 2] = 5
+        return Block(ids.astype(np.int64), mask, sample_ids, {})
+
+
+def beside(pairing, *, samples=SampleRange("evaluate", 0, 120), corpus=None, block_size=10):
+    """Place of the reference's token by place of the other model's token beside it.
+
+    A place is sample * 1000 + position.
+    """
+    subject = Numbered()
+    recorder = Recorder(Case(subject, subject, Samples(samples, samples), pairing=pairing))
+    run_pass(
+        [recorder],
+        corpus=corpus or Tokens(),
+        samples=samples,
+        block_size=block_size,
+        capture=["s"],
+        trainer_options={},
+    )
+    pairs = [(b, a) for _, other, reference in recorder.seen for b, a in zip(other, reference)]
+    return {int(a): int(b) for b, a in pairs}
+
+
+def batch_of(place, *, base, span=60):
+    return (place // 1000 - base) // span
+
+
+def test_shuffling_equals_keeps_token_and_position_and_leaves_no_own_state():
+    samples = SampleRange("evaluate", 0, 120)
+    block = Tokens().sample(samples)
+    kind, members = {}, {}
+    for row, sample in enumerate(block.sample_ids):
+        for position in range(5):
+            if block.mask[row, position]:
+                place = int(sample) * 1000 + position
+                batch = batch_of(place, base=samples.base)
+                kind[place] = (batch, position, int(block.ids[row, position]))
+                members.setdefault(kind[place], []).append(place)
+    found = beside(Pairing("tokpos-shuffled", 3))
+    assert found.keys() == kind.keys()
+    assert sorted(found.values()) == sorted(kind)  # every state once
+    alone = [places[0] for places in members.values() if len(places) == 1]
+    assert samples.base * 1000 + 2 in alone
+    for place, other in found.items():
+        assert kind[other] == kind[place]
+        assert (other == place) == (place in alone)
+    crossing = sum(a // 1000 // 10 != b // 1000 // 10 for a, b in found.items())
+    assert crossing > len(found) / 2  # equals are sought in the batch, not in the block alone
+
+
+def test_equals_are_shuffled_otherwise_for_every_seed_batch_and_split():
+    one, again, other = (beside(Pairing("tokpos-shuffled", seed)) for seed in (3, 3, 4))
+    assert one == again
+    moved = [place for place in one if one[place] != place]
+    assert sum(one[place] != other[place] for place in moved) > 0.8 * len(moved)
+    base = min(one) // 1000
+
+    def shape(batch):
+        """What stands at each place of a batch, counted from its first sequence."""
+        first = base + 60 * batch
+        return [
+            one[1000 * (first + row) + position] - 1000 * first
+            for row in range(55)
+            for position in range(5)
+            if 1000 * (first + row) + position in one
+        ]
+
+    assert shape(0) != shape(1)
+    fit_samples = SampleRange("fit", 0, 120)
+    relative = {
+        a - fit_samples.base * 1000: b - fit_samples.base * 1000
+        for a, b in beside(Pairing("tokpos-shuffled", 3), samples=fit_samples).items()
+    }
+    assert relative != {a - base * 1000: b - base * 1000 for a, b in one.items()}
+
+
+def gaussian(seed=5, width=3, sites=("s", "t")):
+    """A Gaussian with a mean and a covariance that are not round."""
+    factor = np.array([[2.0, 0.5, 0.0], [0.0, 1.0, -0.7], [0.0, 0.0, 0.1]])
+    mean = np.array([10.0, -20.0, 0.5])
+    return Gaussian(seed, {site: mean for site in sites}, {site: factor for site in sites})
+
+
+class Wide(Numbered):
+    """As its parent, with states of three dimensions."""
+
+    def forward(self, block, *, capture=(), edits=None):
+        found = super().forward(block, capture=capture)
+        return Out({}, {site: states.expand(-1, -1, 3) for site, states in found.captured.items()})
+
+
+class States(Meter):
+    """Keeps the other model's states and the reference's, at every site, with their blocks."""
+
+    def __init__(self, case, sites):
+        super().__init__()
+        self.case, self.sites, self.seen = case, sites, {site: [] for site in sites}
+
+    def observe(self, view):
+        """Adds one batch."""
+        for site in self.sites:
+            self.seen[site].append((view.slots, *view.states(self.case, site)))
+
+    def at(self, site):
+        """Blocks [n], other [n, 3] and reference [n, 3]."""
+        return (torch.cat(parts) for parts in zip(*self.seen[site], strict=True))
+
+
+def drawn(choice, *, samples=SampleRange("evaluate", 0, 640), sites=("s", "t")):
+    subject = Wide()
+    case = Case(subject, subject, Samples(samples, samples), activations=Activations(**choice))
+    meter = States(case, sites)
+    run_pass(
+        [meter],
+        corpus=Full(),
+        samples=samples,
+        block_size=16,
+        capture=list(sites),
+        trainer_options={},
+    )
+    return meter
+
+
+def test_gaussian_states_have_the_given_mean_and_covariance_and_the_reference_its_own():
+    given = gaussian()
+    _, other, reference = drawn({"gaussian": given}).at("s")
+    count = len(other)
+    assert count == 3200
+    covariance = given.factor["s"].T @ given.factor["s"]
+    assert not np.allclose(covariance, given.factor["s"] @ given.factor["s"].T)
+    deviations = np.sqrt(np.diag(covariance))
+    means = (other.mean(0).numpy() - given.mean["s"]) / (deviations / np.sqrt(count))
+    assert np.abs(means).max() < 4
+    scale = np.outer(deviations, deviations)
+    np.testing.assert_allclose(np.cov(other.numpy().T) / scale, covariance / scale, atol=0.08)
+    _, _, same = drawn({}).at("s")
+    assert torch.equal(reference, same)
+
+
+def test_gaussian_states_differ_over_blocks_sites_seeds_and_splits():
+    found = [drawn({"gaussian": gaussian(seed)}) for seed in (5, 6)]
+    found.append(drawn({"gaussian": gaussian(5)}, samples=SampleRange("fit", 0, 640)))
+    drawn_states = [
+        (slots, other)
+        for one in found
+        for site in ("s", "t")
+        for slots, other, _ in [tuple(one.at(site))]
+    ]
+    every = torch.cat([other for _, other in drawn_states])
+    assert len(torch.unique(every[:, 0])) == len(every)
+    slots, again, _ = drawn({"gaussian": gaussian(5)}).at("s")
+    assert torch.equal(again, drawn_states[0][1])
+    assert len(slots.unique()) == 40
+
+
+def test_a_shuffled_gaussian_is_shuffled_and_an_offset_moves_it():
+    given = {"gaussian": gaussian(), "offset": {"s": torch.tensor([1.0, 2.0, 3.0])}}
+    _, plain, _ = drawn({"gaussian": gaussian()}).at("s")
+    _, moved, _ = drawn(given).at("s")
+    torch.testing.assert_close(moved, plain + torch.tensor([1.0, 2.0, 3.0]).double())
+
+
 def test_the_same_pairing_moves_nothing():
     found = orders(SampleRange("fit", 0, 20), pairing=Pairing())
     assert set(map(tuple, found.values())) == {tuple(range(50))}
@@ -290,7 +519,7 @@ def gauge_self_ev(zoo_pair):
 
     def measured(name="gauge-self"):
         found = control(name, Case(*zoo_pair, samples), seed=11)
-        context = Context(Dyck3(7), 16, PLAN, frozenset({PAIRED.id}), {})
+        context = Context(Dyck3(7), 16, PLAN, frozenset({(PAIRED.id, "rotated")}), 0, {})
         return {m.site: m.value for m in measure([found], context)[0]}
 
     return measured
@@ -348,41 +577,33 @@ def test_gauge_self_fails_unaligned(gauge_self_ev):
 
 
 @pytest.fixture
-def made(tmp_path, save_random, monkeypatch):
-    """Name, pair, seed and draw of every control that a run makes, for a corpus seed."""
+def made(tmp_path, save_random, unmeasured, hypothesis, register):
+    """What a run makes, for a corpus seed, of the shipped file with all models and another pair.
+
+    Name, pair, seed, draw and models of every control, and the controls that are registered.
+    """
 
     def collect(corpus_seed):
-        text = suite("rotation").hypotheses["rotation"].read_text(encoding="utf-8")
-        others = {"b": "zoo:dyck3/indep-101", "c": save_random(8)}
-        source = (
-            text.replace("  others:\n    b: zoo:dyck3/indep-101", f"  others: {others}")
-            .replace("seed: 7", f"seed: {corpus_seed}")
-            .encode()
+        plain = hypothesis(
+            {
+                "subjects.others": {"b": "zoo:dyck3/indep-101", "c": save_random(8)},
+                "subjects.controls": {name: save_random(20 + i) for i, name in enumerate(NAMED)},
+                "corpus.seed": corpus_seed,
+            }
         )
-        found = prepare(parse_hypothesis(source, name="claim.yaml", is_json=False))
         home = Workspace(tmp_path / f"home-{corpus_seed}")
-        home.register(found.registration, source, suffix="yaml")
-        calls, subjects = [], []
-
-        def make(name, case, *, plan, seed, draw):
-            if case.other not in subjects:
-                subjects.append(case.other)
-            calls.append((name, subjects.index(case.other), seed, draw))
-            return case
-
-        def stub(cases, context):
-            return [[Measured(PAIRED.id, SITES[0], undefined="not measured")] for _ in cases]
-
-        loaded = {"measure": stub, "make_control": make}
-        monkeypatch.setattr("harness.run.load_callable", lambda w: loaded[w.partition(":")[2]])
-        run(home, found.registration.id)
-        return calls
+        identifier = register(home, plain)
+        unmeasured.made.clear()
+        run(home, identifier)
+        others = list(dict.fromkeys(case.other for _, case, *_ in unmeasured.made))
+        calls = [(name, others.index(case.other), *more) for name, case, *more in unmeasured.made]
+        return calls, home.registration(identifier).resolved.suite.controls
 
     return collect
 
 
 def test_control_seeds_differ_by_pair_and_by_corpus_seed(made):
-    calls = {seed: made(seed) for seed in (7, 8)}
+    calls = {seed: made(seed)[0] for seed in (7, 8)}
     roots = {(s, pair): {c[2] for c in calls[s] if c[1] == pair} for s in (7, 8) for pair in (0, 1)}
     assert all(len(found) == 1 for found in roots.values())
     assert len(set.union(*roots.values())) == 4
@@ -391,18 +612,33 @@ def test_control_seeds_differ_by_pair_and_by_corpus_seed(made):
 
 def test_random_controls_are_drawn_as_often_as_registered_and_others_once(made):
     draws = {}
-    for name, pair, _, draw in made(7):
+    calls, registered = made(7)
+    for name, pair, _, draw, _ in calls:
         draws.setdefault((name, pair), []).append(draw)
-    assert {name for name, _ in draws} == set(NAMES) - {"gauge-self-unaligned"}
-    random = {spec.name: spec.random for spec in CONTROLS}
+    assert set(draws) == {(control.name, pair) for control in registered for pair in (0, 1)}
+    assert {*NAMED} < {name for name, _ in draws}
     for (name, _), found in draws.items():
-        assert found == list(range(32 if random[name] else 1))
+        assert found == list(range(32 if name in RANDOM else 1))
+
+
+def test_every_control_is_given_the_models_that_the_registration_names(made, save_random):
+    from harness.subjects.loading import load
+    from harness.subjects.reference import locate
+
+    calls, _ = made(7)
+    given = [call[4] for call in calls]
+    assert all(models is given[0] for models in given)  # loaded once
+    assert sorted(given[0]) == sorted(NAMED)
+    for i, name in enumerate(NAMED):
+        expected = load(locate(save_random(20 + i)))
+        assert not weights_differ(given[0][name], expected)
 
 
 def test_controls_of_the_harness_do_not_touch_the_given_case(case):
     before = {f.name: getattr(case, f.name) for f in fields(Case)}
     stored = {name: tensor.clone() for name, tensor in case.reference.weights().items()}
-    controls.gauge_self_unaligned(case, seed=1, sites=SITES)
+    controls.gauge_self(case, seed=1, sites=SITES)
+    controls.gauge_self_unaligned(case, seed=1)
     controls.untrained(case, seed=1)
     assert all(getattr(case, name) is value for name, value in before.items())
     assert all(torch.equal(case.reference.weights()[name], t) for name, t in stored.items())

@@ -11,33 +11,14 @@ import sys
 import pytest
 
 from harness.judging import read_evidence
-from harness.resolve import prepare
 from harness.run import run
-from harness.suite import suite
 from harness.verdicts import judge_attempt
 from prereg.errors import IncompleteError, IntegrityError
-from prereg.hypothesis import parse_hypothesis
 from prereg.workspace import Workspace
 
-SMALL = (
-    ("fit: 2048", "fit: 128"),
-    ("evaluate: 4096", "evaluate: 640"),
-)
-
-
-def small_text(*changes):
-    text = suite("rotation").hypotheses["rotation"].read_text(encoding="utf-8")
-    for old, new in (*SMALL, *changes):
-        assert old in text, old
-        text = text.replace(old, new)
-    return text.encode()
-
-
-def registered(home, *changes):
-    source = small_text(*changes)
-    found = prepare(parse_hypothesis(source, name="claim.yaml", is_json=False))
-    home.register(found.registration, source, suffix="yaml")
-    return found.registration.id
+KL, PAIRED, SHARE = "bar.behavioural.kl@1", "alignment.ev.paired@1", "rotation.identity_share@1"
+RAW, ROTATED = "sae.ev.raw@1", "sae.ev.rotated@1"
+GAIN = "alignment.ev.paired.state_gain@1"
 
 
 @pytest.fixture
@@ -45,43 +26,48 @@ def home(tmp_path):
     return Workspace(tmp_path / "home")
 
 
+@pytest.fixture
+def registered(register, tiny):
+    """Registers the small file, with changes, and gives its id."""
+    return lambda home, *changes: register(home, tiny(*changes))
+
+
 def events(home):
     return [entry.event for entry in home.ledger.entries()]
 
 
-def test_two_fresh_runs_give_the_same_evidence_to_the_bit(home):
+def stage_names(home, identifier, pairs=("b",)):
+    controls = [c.name for c in home.registration(identifier).resolved.suite.controls]
+    return [f"{pair}/{case}" for pair in pairs for case in ("main", *controls)]
+
+
+def records_of(home, identifier, attempt=1):
+    return read_evidence(home.evidence(identifier, attempt)).records
+
+
+def test_two_fresh_runs_give_the_same_evidence_to_the_bit(home, registered):
     identifier = registered(home)
     one, two = run(home, identifier), run(home, identifier, fresh=True)
     assert one.evidence == two.evidence
     assert (one.attempt, two.attempt) == (1, 2)
     assert not two.reused
-    attempt = ["attempt-started", *7 * ["stage-finished"], "attempt-finished"]
+    stages = len(stage_names(home, identifier)) * ["stage-finished"]
+    attempt = ["attempt-started", *stages, "attempt-finished"]
     assert events(home) == ["registered", *2 * attempt]
 
 
-def test_a_later_attempt_takes_over_finished_stages_and_says_so(home):
+def test_a_later_attempt_takes_over_finished_stages_and_says_so(home, registered):
     identifier = registered(home)
     one = run(home, identifier)
     two = run(home, identifier)
-    assert set(two.reused) == {
-        f"b/{name}"
-        for name in (
-            "main",
-            "self",
-            "self-fresh",
-            "gauge-self",
-            "untrained",
-            "covariance-only",
-            "shuffled",
-        )
-    }
+    assert list(two.reused) == stage_names(home, identifier)
     assert two.evidence == one.evidence
     record = json.loads(home.run_record(identifier, 2))
     assert {stage["reused_from"] for stage in record["stages"]} == {1}
     assert record["environment"]["threads"] == 1
 
 
-def test_a_torn_or_altered_stage_is_measured_again(home):
+def test_a_torn_or_altered_stage_is_measured_again(home, registered):
     identifier = registered(home)
     one = run(home, identifier)
     stages = sorted((home.run_folder(identifier, 1) / "stages").glob("*.jsonl"))
@@ -92,20 +78,28 @@ def test_a_torn_or_altered_stage_is_measured_again(home):
     assert two.evidence == one.evidence
 
 
-def test_evidence_holds_every_case_of_every_statistic_with_a_role(home):
-    identifier = registered(home)
+def test_evidence_holds_every_case_of_every_statistic_with_a_role(home, registered, dropping):
+    identifier = registered(home, {"controls": dropping("haar", "noise", "self-fresh")})
     run(home, identifier)
-    evidence = read_evidence(home.evidence(identifier, 1))
-    cases = {(r.statistic, r.case) for r in evidence.records}
-    assert ("bar.behavioural.kl@1", "untrained") in cases
-    assert ("bar.behavioural.kl@1", "shuffled") not in cases
-    assert ("rotation.identity_share@1", "covariance-only") not in cases
-    draws = [r for r in evidence.records if r.case == "covariance-only"]
+    records = records_of(home, identifier)
+    cases = {(r.statistic, r.arm, r.case) for r in records}
+    assert (KL, None, "untrained") in cases
+    assert (PAIRED, "rotated", "untrained") in cases
+    assert {name for name, _, case in cases if case == "covariance-only"} == {PAIRED}
+    assert {name for name, _, case in cases if case == "shuffled"} == {PAIRED, SHARE}
+    assert {case for _, _, case in cases} == {
+        "main",
+        "self",
+        "gauge-self",
+        "untrained",
+        "covariance-only",
+        "shuffled",
+    }
+    draws = [r for r in records if r.case == "covariance-only"]
     assert {len(r.draws or ()) for r in draws} == {32}
-    assert len({r.site for r in draws}) == 3
 
 
-def test_the_judge_is_pure_and_the_ledger_knows_a_verdict_once(home):
+def test_the_judge_is_pure_and_the_ledger_knows_a_verdict_once(home, registered):
     identifier = registered(home)
     with pytest.raises(IncompleteError):
         judge_attempt(home, identifier)
@@ -119,15 +113,28 @@ def test_the_judge_is_pure_and_the_ledger_knows_a_verdict_once(home):
     assert (other.attempt, other.decides) == (2, False)
 
 
-def test_another_model_in_the_place_of_the_registered_one_is_refused(home, save_random):
-    reference = save_random(1, "model")
-    identifier = registered(home, ("zoo:dyck3/indep-101", reference))
+@pytest.mark.parametrize("place", ["others.b", "controls.lineage"])
+def test_another_model_in_the_place_of_the_registered_one_is_refused(
+    home, registered, save_random, unmeasured, place
+):
+    path = f"subjects.{place}"
+    identifier = registered(home, {path: save_random(1, "model")})
     save_random(2, "model")
-    with pytest.raises(IntegrityError, match=r"subjects\.others\.b\.weights"):
+    with pytest.raises(IntegrityError, match=rf"{path}\.weights".replace("s.", r"s\.")) as caught:
         run(home, identifier)
+    assert caught.value.code == "run.not-as-registered"
+    assert "--deviate" in caught.value.fix
     assert events(home) == ["registered"]
+    assert not unmeasured.passes
     done = run(home, identifier, deviate="the first upload was broken")
     assert any("the first upload was broken" in line for line in done.deviations)
+    assert any(line.startswith(f"{path}.weights") for line in done.deviations)
+
+
+def test_a_deviation_is_in_the_verdict(home, registered, save_random):
+    identifier = registered(home, {"subjects.others.b": save_random(1, "model")})
+    save_random(2, "model")
+    run(home, identifier, deviate="the first upload was broken")
     verdict = judge_attempt(home, identifier).verdict
     assert verdict.deviated
     assert any("weights" in line for line in verdict.deviations)
@@ -142,7 +149,7 @@ run(Workspace(Path(sys.argv[1])), sys.argv[2], progress=lambda line: print(line,
 """
 
 
-def test_sigkill_leaves_an_aborted_attempt_and_a_working_workspace(home):
+def test_sigkill_leaves_an_aborted_attempt_and_a_working_workspace(home, registered):
     identifier = registered(home)
     process = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(home.root), identifier],
@@ -152,7 +159,7 @@ def test_sigkill_leaves_an_aborted_attempt_and_a_working_workspace(home):
     )
     assert process.stdout is not None
     for line in process.stdout:
-        if "gauge-self" in line:
+        if "self-fresh" in line:  # on samples of its own, so after the pass of `main`
             process.send_signal(signal.SIGKILL)
             break
     process.wait()
@@ -160,15 +167,16 @@ def test_sigkill_leaves_an_aborted_attempt_and_a_working_workspace(home):
     done = run(home, identifier)
     assert done.attempt == 2
     assert "b/main" in done.reused
+    assert "b/self-fresh" not in done.reused
     assert [s.state for s in home.attempts(identifier)] == ["aborted", "finished"]
     assert "attempt-aborted" in events(home)
     assert judge_attempt(home, identifier).attempt == 2
 
 
-def test_a_fault_while_measuring_is_a_failed_attempt(home, monkeypatch):
+def test_a_fault_while_measuring_is_a_failed_attempt(home, registered, monkeypatch):
     identifier = registered(home)
 
-    def broken(*_):
+    def broken(*_, **__):
         raise RuntimeError("no such luck")
 
     monkeypatch.setattr("harness.run.load_callable", lambda _: broken)
@@ -186,13 +194,14 @@ from harness.measured import Context
 from harness.runners.trainer import set_threads
 from harness.subjects.loading import load
 from harness.subjects.reference import locate
-from suites.rotation import SUITE
 from suites.rotation.measure import measure
 from suites.rotation.plan import RotationPlan
 set_threads()
 plan = RotationPlan(sites=("blocks.0.hook_resid_post", "blocks.1.hook_resid_mid", "blocks.1.hook_resid_post"))
 a, b = (load(locate(f"zoo:dyck3/indep-{s}")) for s in (100, 101))
-context = Context(Dyck3(7), 16, plan, frozenset(SUITE.statistics), {})
+wanted = frozenset((f"alignment.{name}@1", "rotated") for name in ("ev.paired", "stitch"))
+more = {("bar.behavioural.kl@1", None), ("rotation.identity_share@1", None)}
+context = Context(Dyck3(7), 16, plan, wanted | more, 0, {})
 sequences = int(sys.argv[1])
 case = Case(a, b, Samples(SampleRange("fit", 0, 256), SampleRange("evaluate", 0, sequences)))
 measure([case], context)
@@ -230,56 +239,105 @@ def test_threads_are_set_in_one_place(monkeypatch):
     torch.set_num_threads(before)
 
 
-@pytest.fixture
-def asked(monkeypatch):
-    """Which statistics a run asks for, by case; nothing is computed."""
-    from harness.measured import Measured
+# --- what is asked for ------------------------------------------------------------------------
 
-    found, case_names = {}, ["main"]
-
-    def make(name, case, *, plan, seed, draw):
-        case_names.append(name)
-        return case
-
-    def stub(cases, context):
-        found[case_names[-1]] = set(context.statistics)
-        return [[Measured(s, None, value=0.125) for s in context.statistics] for _ in cases]
-
-    loaded = {"measure": stub, "make_control": make}
-    monkeypatch.setattr("harness.run.load_callable", lambda w: loaded[w.partition(":")[2]])
-    return found
+JUDGED = {(KL, None), (PAIRED, "rotated"), (SHARE, None)}
+ALL_CONTROLS = {"controls": "default"}
 
 
-KL, PAIRED, SHARE = "bar.behavioural.kl@1", "alignment.ev.paired@1", "rotation.identity_share@1"
-
-
-def test_a_control_is_asked_for_the_statistics_in_which_it_has_a_role(home, asked):
-    run(home, registered(home))
-    assert asked == {
-        "main": {KL, PAIRED, SHARE},
-        "self": {KL, PAIRED, SHARE},
-        "self-fresh": {KL, PAIRED, SHARE},
-        "gauge-self": {KL, PAIRED, SHARE},
-        "untrained": {KL, PAIRED, SHARE},
-        "covariance-only": {PAIRED},
-        "shuffled": {PAIRED, SHARE},
+def test_a_control_is_asked_for_the_statistics_in_which_it_has_a_role(home, registered, unmeasured):
+    run(home, registered(home, ALL_CONTROLS))
+    pairing = {(PAIRED, "rotated"), (SHARE, None)}
+    assert unmeasured.wanted == {
+        "main": JUDGED,
+        "self": JUDGED,
+        "self-fresh": JUDGED,
+        "gauge-self": JUDGED,
+        "untrained": JUDGED,
+        "covariance-only": {(PAIRED, "rotated")},
+        "haar": {(PAIRED, "rotated")},
+        "noise": pairing,
+        "shuffled": pairing,
     }
 
 
-def test_an_added_control_without_a_role_is_measured_on_all_that_is_judged(home, asked):
-    text = suite("rotation").hypotheses["rotation"].read_text(encoding="utf-8")
-    start, stop = text.index("  - id: same-state"), text.index("  - id: rotation-needed")
-    added = ("controls: default", "controls: {add: [gauge-self-unaligned]}")
-    run(home, registered(home, (text[start:stop], ""), added))
-    assert asked["main"] == {KL, PAIRED, SHARE}
-    assert asked["gauge-self-unaligned"] == {KL, SHARE}  # PAIRED is judged by no claim
-    assert "covariance-only" not in asked
+def test_a_control_is_asked_for_the_arm_of_the_claim_in_which_it_has_a_role(
+    home, registered, unmeasured, with_features
+):
+    few = with_features["plan.dictionaries"]["few"]
+    (same,) = with_features["claims"]
+    differs = {**same, "id": "raw", "statistic": RAW, "arm": "dense", "kind": "differs"}
+    changes = {
+        "plan.dictionaries": {"few": few, "dense": {**few, "k": 32}},
+        "claims": [same, differs],
+    }
+    run(home, registered(home, changes, ALL_CONTROLS))
+    rotated, raw, bar = (ROTATED, "few"), (RAW, "dense"), (KL, None)
+    assert unmeasured.wanted == {
+        "main": {bar, rotated, raw},
+        "self": {bar, rotated, raw},
+        "self-fresh": {bar, rotated, raw},
+        "gauge-self": {bar, rotated, raw},
+        "gauge-self-unaligned": {rotated, raw},
+        "untrained": {bar, rotated, raw},
+        "covariance-only": {rotated},
+        "haar": {rotated},
+        "noise": {rotated, raw},
+        "shuffled": {rotated},
+        "pca-k": {rotated, raw},
+    }
 
 
-def test_the_registered_number_of_the_attempt_decides(home, asked):
+def test_an_added_control_without_a_role_is_measured_on_all_that_is_judged(
+    home, registered, unmeasured, tiny
+):
+    (needed,) = [c for c in tiny()["claims"] if c["statistic"] == SHARE]
+    added = {"add": ["gauge-self-unaligned"]}
+    run(home, registered(home, {"claims": [needed], "controls": added}))
+    assert unmeasured.wanted["main"] == {(KL, None), (SHARE, None)}
+    assert unmeasured.wanted["gauge-self-unaligned"] == {(KL, None), (SHARE, None)}
+    assert "covariance-only" not in unmeasured.wanted  # PAIRED is judged by no claim
+
+
+def test_a_model_named_for_a_control_makes_it_run(home, registered, unmeasured):
+    run(home, registered(home, {"subjects.controls": {"lineage": "zoo:dyck3/shared-0/step-2000"}}))
+    assert unmeasured.wanted["lineage"] == JUDGED
+    assert "other-task" not in unmeasured.wanted
+
+
+@pytest.mark.parametrize("explore", ["claimed", "all"])
+def test_what_nothing_is_claimed_about_is_measured_where_the_plan_explores(
+    home, registered, unmeasured, with_features, explore
+):
+    identifier = registered(home, with_features, {"plan.explore": explore})
+    run(home, identifier)
+    claimed = {(KL, None), (ROTATED, "few")}
+    everything = {
+        (spec.id, arm)
+        for spec in home.registration(identifier).resolved.statistics.values()
+        for arm in ((*spec.arms, *spec.shown_arms) or (None,))
+    }
+    assert {(PAIRED, "raw"), (PAIRED, "rotated"), ("sae.l0@1", "few"), (GAIN, None)} < everything
+    assert (PAIRED, None) not in everything
+    assert unmeasured.wanted["main"] == (claimed if explore == "claimed" else everything)
+    assert unmeasured.wanted["self"] == claimed  # controls are there for what is judged
+
+
+def test_cases_on_the_same_samples_share_a_pass_and_random_ones_have_their_own(
+    home, registered, unmeasured
+):
+    run(home, registered(home, ALL_CONTROLS))
+    names = unmeasured.measured
+    assert sorted(names) == sorted(unmeasured.wanted)  # each once
+    random = {"covariance-only", "haar", "noise", "shuffled"}
+    assert all(len(found) == 1 for found in unmeasured.passes if random & set(found))
+    assert {"main", "self", "gauge-self"} <= set(unmeasured.passes[0])
+
+
+def test_the_registered_number_of_the_attempt_decides(home, registered, unmeasured):
     from harness.verdicts import chosen_attempt
 
-    identifier = registered(home, ("attempt: first-completed", "attempt: 2"))
+    identifier = registered(home, {"decision.attempt": 2})
     run(home, identifier)
     with pytest.raises(IncompleteError):
         chosen_attempt(home, identifier)
@@ -291,7 +349,7 @@ def test_the_registered_number_of_the_attempt_decides(home, asked):
     assert chosen_attempt(home, f"{identifier}/3") == (identifier, 3, False)
 
 
-def test_the_first_attempt_that_finished_decides(home, asked, monkeypatch):
+def test_the_first_attempt_that_finished_decides(home, registered, unmeasured, monkeypatch):
     from harness.verdicts import chosen_attempt
 
     identifier = registered(home)
@@ -308,6 +366,178 @@ def test_the_first_attempt_that_finished_decides(home, asked, monkeypatch):
     assert [s.state for s in home.attempts(identifier)] == ["failed", "finished", "finished"]
     assert chosen_attempt(home, identifier) == (identifier, 2, True)
     assert chosen_attempt(home, f"{identifier}/3") == (identifier, 3, False)
+
+
+# --- models of controls -----------------------------------------------------------------------
+
+
+def test_a_control_measures_the_model_that_is_named_for_it(home, registered, save_random, dropping):
+    """Here that of the pair, in another folder: the control finds what the claim's own case does."""
+    changes = {
+        "subjects.others.b": save_random(3, "other"),
+        "subjects.controls": {"lineage": save_random(3, "lineage")},
+        "controls": dropping(
+            "self-fresh", "gauge-self", "covariance-only", "haar", "noise", "shuffled"
+        ),
+    }
+    identifier = registered(home, changes)
+    run(home, identifier)
+    found = {case: [] for case in ("main", "lineage", "untrained")}
+    for record in records_of(home, identifier):
+        if record.case in found:
+            found[record.case].append(record.model_dump(exclude={"case"}))
+    assert len(found["main"]) == 3
+    assert found["lineage"] == found["main"] != found["untrained"]
+    outcomes = judge_attempt(home, identifier).verdict.claims[1].members[0].controls
+    assert "lineage" in {outcome.control for outcome in outcomes}
+
+
+# --- dictionaries -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trainings(monkeypatch):
+    """Sites and names of the dictionaries of every training, in order."""
+    from harness.sae import dictionaries
+
+    shipped, found = dictionaries.train_dictionaries, []
+
+    def train(subject, recipes, *, sites, **more):
+        found.append((tuple(sites), tuple(recipes)))
+        return shipped(subject, recipes, sites=sites, **more)
+
+    monkeypatch.setattr(dictionaries, "train_dictionaries", train)
+    return found
+
+
+def test_dictionaries_are_trained_once_for_all_cases_and_pairs(
+    home, registered, with_features, trainings, save_random
+):
+    others = {"subjects.others": {"b": "zoo:dyck3/indep-101", "c": save_random(8)}}
+    identifier = registered(home, with_features, others)
+    one = run(home, identifier)
+    (site,) = home.registration(identifier).resolved.sites
+    assert trainings == [((site,), ("few",))]
+    names = stage_names(home, identifier, pairs=("b", "c"))
+    assert {name.partition("/")[2] for name in names} == {"main", "self", "untrained", "pca-k"}
+    cases = {(r.pair, r.case) for r in records_of(home, identifier) if r.statistic == ROTATED}
+    assert cases == {tuple(name.split("/")) for name in names}
+    two = run(home, identifier)
+    assert list(two.reused) == names
+    assert len(trainings) == 1  # nothing was measured, so nothing was trained
+    assert two.evidence == one.evidence
+    stages = sorted((home.run_folder(identifier, 1) / "stages").glob("*.jsonl"))
+    again = sorted((home.run_folder(identifier, 2) / "stages").glob("*.jsonl"))
+    for file in (stages[0], again[0]):
+        file.write_bytes(file.read_bytes()[:-5])
+    three = run(home, identifier)
+    assert len(three.reused) == len(names) - 1
+    assert three.evidence == one.evidence
+
+
+def test_facts_of_the_training_stand_in_the_run_record(home, registered, with_features):
+    identifier = registered(home, with_features)
+    run(home, identifier)
+    (site,) = home.registration(identifier).resolved.sites
+    record = json.loads(home.run_record(identifier, 1))
+    assert list(record["dictionaries"]) == [f"{site}/few"]
+    facts = record["dictionaries"][f"{site}/few"]
+    assert (facts["steps"], facts["tokens"], len(facts["losses"])) == (4, 4 * 64, 4)
+    assert 0 < facts["l0"] <= 4
+    assert 0 < facts["live_fraction"] <= 1
+    assert b"live_fraction" not in home.evidence(identifier, 1)
+    run(home, identifier)
+    assert json.loads(home.run_record(identifier, 2))["dictionaries"] == {}
+
+
+def test_two_fresh_runs_with_dictionaries_give_the_same_evidence_to_the_bit(
+    home, registered, with_features, trainings
+):
+    identifier = registered(home, with_features)
+    one, two = run(home, identifier), run(home, identifier, fresh=True)
+    assert len(trainings) == 2
+    assert not two.reused
+    assert one.evidence == two.evidence
+    records = [json.loads(home.run_record(identifier, attempt)) for attempt in (1, 2)]
+    assert records[0]["dictionaries"] == records[1]["dictionaries"]
+
+
+def test_dictionaries_that_nothing_reads_are_not_trained(
+    home, registered, with_features, trainings, tiny, dropping
+):
+    others = {"claims": tiny()["claims"], "controls": dropping("covariance-only", "haar", "noise")}
+    identifier = registered(home, with_features, others)
+    run(home, identifier)
+    assert not trainings
+    assert json.loads(home.run_record(identifier, 1))["dictionaries"] == {}
+
+
+# --- exploring --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def explored(tmp_path_factory, register, tiny, with_features, dropping):
+    """A workspace with a run that shows all, and the id of its registration."""
+    home = Workspace(tmp_path_factory.mktemp("explored") / "home")
+    gain = {"id": "gain", "statistic": GAIN, "kind": "same", "above": 0.0}
+    changes = {
+        "plan.explore": "all",
+        "claims": [*with_features["claims"], gain],
+        "controls": dropping(
+            "self-fresh",
+            "gauge-self",
+            "covariance-only",
+            "haar",
+            "noise",
+            "shuffled",
+            "pca-k",
+        ),
+    }
+    identifier = register(home, tiny(with_features, changes))
+    run(home, identifier)
+    return home, identifier
+
+
+def test_all_that_is_shown_is_in_the_evidence_and_can_be_judged(explored):
+    home, identifier = explored
+    specs = home.registration(identifier).resolved.statistics
+    records = records_of(home, identifier)
+    main = {(r.statistic, r.arm) for r in records if r.case == "main"}
+    assert main == {
+        (spec.id, arm)
+        for spec in specs.values()
+        for arm in ((*spec.arms, *spec.shown_arms) or (None,))
+    }
+    claimed = {(KL, None), (ROTATED, "few"), (GAIN, None)}
+    for control in ("self", "untrained"):
+        assert {(r.statistic, r.arm) for r in records if r.case == control} == claimed
+    verdict = judge_attempt(home, identifier).verdict
+    assert {claim.name for claim in verdict.claims} == {"B", "features", "gain"}
+
+
+def test_a_gain_has_a_value_and_as_many_draws_as_registered(explored):
+    home, identifier = explored
+    gains = {r.case: r for r in records_of(home, identifier) if r.statistic == GAIN}
+    assert gains.keys() == {"main", "self", "untrained"}
+    for record in gains.values():
+        assert record.estimator == "value_minus_median"
+        assert record.columns is None
+        assert isinstance(record.value, float)
+        assert len(record.draws) == 32
+        assert len(set(record.draws)) == 32
+    assert gains["self"].value == pytest.approx(1.0)
+    assert gains["self"].value > max(gains["self"].draws)
+    member = judge_attempt(home, identifier).verdict.claims[-1].members[0]
+    ordered = sorted(gains["main"].draws)
+    median = (ordered[15] + ordered[16]) / 2
+    assert member.estimate.value == pytest.approx(gains["main"].value - median, rel=1e-8)
+
+
+def test_a_run_that_shows_what_is_claimed_measures_nothing_else(home, registered, with_features):
+    identifier = registered(home, with_features)
+    run(home, identifier)
+    found = {(r.statistic, r.arm) for r in records_of(home, identifier)}
+    assert found == {(KL, None), (ROTATED, "few")}
 
 
 # --- code version -----------------------------------------------------------------------------

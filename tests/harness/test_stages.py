@@ -9,22 +9,29 @@ from dataclasses import replace
 import pytest
 
 from harness.judging.evidence import EvidenceHeader
-from harness.measured import Measured
-from harness.resolve import prepare
 from harness.run import run
 from harness.stages import Stage, StageStore
-from harness.suite import suite
 from prereg.canonical import sha256
-from prereg.hypothesis import parse_hypothesis
 from prereg.workspace import Workspace
 
 HEX = "0123456789abcdef"
-SOURCE = suite("rotation").hypotheses["rotation"].read_bytes()
+SOURCE = b"# the ledger keeps its digest, and nothing else is read of it\n"
+
+
+NAMED = {"subjects.controls": {"lineage": "zoo:dyck3/shared-0/step-2000"}}
 
 
 @pytest.fixture(scope="module")
-def prepared():
-    return prepare(parse_hypothesis(SOURCE, name="claim.yaml", is_json=False))
+def prepared(hypothesis, prepared_from):
+    """The shipped file with a model for a control."""
+    return prepared_from(hypothesis(NAMED))
+
+
+@pytest.fixture(scope="module")
+def every_stage(prepared):
+    """The cases that a run measures, in order."""
+    controls = prepared.registration.resolved.suite.controls
+    return ["main", *(control.name for control in controls)]
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +84,15 @@ OTHERWISE = {
     ),
     "reference-weights": lambda s: resolved_otherwise(
         s, lambda r: inside(r, "subjects", "reference", "weights", change=other_digest)
+    ),
+    "controls-weights": lambda s: resolved_otherwise(
+        s,
+        lambda r: inside(
+            r,
+            "subjects",
+            "controls",
+            change=lambda c: {n: inside(m, "weights", change=other_digest) for n, m in c.items()},
+        ),
     ),
     "draws": lambda s: resolved_otherwise(
         s, lambda r: inside(r, "suite", "draws", change=lambda draws: draws + 1)
@@ -157,36 +173,10 @@ def test_a_file_under_another_stages_name_is_not_taken(stage, store):
 
 
 @pytest.fixture
-def measured(monkeypatch):
-    """The names of what a run measured; every scalar is 0.125, and nothing is computed."""
-    calls = []
-
-    def make(name, case, *, plan, seed, draw):
-        if draw == 0:
-            calls[-1] = name
-        return case
-
-    def stub(cases, context):
-        return [[Measured(s, None, value=0.125) for s in context.statistics] for _ in cases]
-
-    loaded = {"measure": stub, "make_control": make}
-
-    def load(written):
-        calls.extend(["main"] if written.endswith(":measure") else [])
-        return loaded[written.partition(":")[2]]
-
-    monkeypatch.setattr("harness.run.load_callable", load)
-    return calls
-
-
-@pytest.fixture
 def home(tmp_path, prepared):
     made = Workspace(tmp_path / "home")
     made.register(prepared.registration, SOURCE, suffix="yaml")
     return made
-
-
-ALL = ["main", "self", "self-fresh", "gauge-self", "untrained", "covariance-only", "shuffled"]
 
 
 def stage_files(home, identifier, number):
@@ -197,21 +187,21 @@ def stage_files(home, identifier, number):
     }
 
 
-def test_only_what_was_altered_is_measured_again(home, prepared, measured):
+def test_only_what_was_altered_is_measured_again(home, prepared, unmeasured, every_stage):
     identifier = prepared.registration.id
     one = run(home, identifier)
-    assert measured == ALL
+    assert sorted(unmeasured.measured) == sorted(every_stage)
     altered = stage_files(home, identifier, 1)["untrained"]
     assert altered.read_bytes().count(b"0.125") >= 1
     altered.write_bytes(altered.read_bytes().replace(b"0.125", b"0.126", 1))
-    measured.clear()
+    unmeasured.passes.clear()
     two = run(home, identifier)
-    assert measured == ["untrained"]
-    assert set(two.reused) == {f"b/{name}" for name in ALL if name != "untrained"}
+    assert unmeasured.measured == ["untrained"]
+    assert set(two.reused) == {f"b/{name}" for name in every_stage if name != "untrained"}
     assert two.evidence == one.evidence
 
 
-def test_of_two_whole_copies_the_newer_is_named(home, prepared, measured):
+def test_of_two_whole_copies_the_newer_is_named(home, prepared, unmeasured, every_stage):
     identifier = prepared.registration.id
     for _ in range(2):
         run(home, identifier)
@@ -219,7 +209,7 @@ def test_of_two_whole_copies_the_newer_is_named(home, prepared, measured):
     run(home, identifier)
     record = json.loads(home.run_record(identifier, 3))
     taken = {entry["stage"]: entry["reused_from"] for entry in record["stages"]}
-    assert taken == {f"b/{name}": 1 if name == "self" else 2 for name in ALL}
+    assert taken == {f"b/{name}": 1 if name == "self" else 2 for name in every_stage}
 
 
 @pytest.mark.parametrize(
@@ -228,17 +218,19 @@ def test_of_two_whole_copies_the_newer_is_named(home, prepared, measured):
     ids=["fresh", "other-options"],
 )
 def test_everything_is_measured_again_when_asked_to_or_otherwise(
-    home, prepared, measured, otherwise
+    home, prepared, unmeasured, every_stage, otherwise
 ):
     run(home, prepared.registration.id)
-    measured.clear()
+    unmeasured.passes.clear()
     assert not run(home, prepared.registration.id, **otherwise).reused
-    assert measured == ALL
+    assert sorted(unmeasured.measured) == sorted(every_stage)
 
 
-def test_everything_is_measured_again_in_another_environment(home, prepared, measured, monkeypatch):
+def test_everything_is_measured_again_in_another_environment(
+    home, prepared, unmeasured, every_stage, monkeypatch
+):
     run(home, prepared.registration.id)
-    measured.clear()
+    unmeasured.passes.clear()
     monkeypatch.setenv("PREBENCH_THREADS", "2")
     import torch
 
@@ -247,10 +239,12 @@ def test_everything_is_measured_again_in_another_environment(home, prepared, mea
         assert not run(home, prepared.registration.id).reused
     finally:
         torch.set_num_threads(threads)
-    assert measured == ALL
+    assert sorted(unmeasured.measured) == sorted(every_stage)
 
 
-def test_stages_of_another_workspace_are_not_taken(home, prepared, measured, tmp_path, monkeypatch):
+def test_stages_of_another_workspace_are_not_taken(
+    home, prepared, unmeasured, every_stage, tmp_path, monkeypatch
+):
     identifier = prepared.registration.id
     run(home, identifier)
     other = Workspace(tmp_path / "other")
@@ -265,7 +259,7 @@ def test_stages_of_another_workspace_are_not_taken(home, prepared, measured, tmp
             run(other, identifier)
     foreign, place = (home.run_folder(identifier, 1), other.run_folder(identifier, 1))
     shutil.copytree(foreign / "stages", place / "stages", dirs_exist_ok=True)
-    measured.clear()
+    unmeasured.passes.clear()
     done = run(other, identifier)
     assert (done.attempt, done.reused) == (2, ())
-    assert measured == ALL
+    assert sorted(unmeasured.measured) == sorted(every_stage)

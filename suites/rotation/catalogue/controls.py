@@ -1,0 +1,137 @@
+"""The rotation suite's controls: what each puts in the place of what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from prereg.resolved import ControlRole, ControlSpec
+
+Roles = dict[Literal["same", "differs"], dict[str, ControlRole]]
+"""The role of every control, for each direction of a claim."""
+
+_SEQUENCES = "on the registered number of sequences"
+
+CONTROLS = (
+    ControlSpec(
+        name="self",
+        replaces=("other",),
+        by="the reference itself",
+        random=False,
+    ),
+    ControlSpec(
+        name="self-fresh",
+        replaces=("samples", "other"),
+        by="the reference itself, on evaluation samples that nothing else reads",
+        random=False,
+    ),
+    ControlSpec(
+        name="gauge-self",
+        replaces=("other", "activations"),
+        by="the reference, norms folded, in a Haar-random basis of the residual stream, with a "
+        "random offset added to its captured states",
+        random=False,
+    ),
+    ControlSpec(
+        name="gauge-self-unaligned",
+        replaces=("other", "map"),
+        by="the reference in the basis of gauge-self, without an offset, and the map is the "
+        "identity",
+        random=False,
+    ),
+    ControlSpec(
+        name="untrained",
+        replaces=("other",),
+        by="a fresh initialisation of the reference's architecture",
+        random=False,
+    ),
+    ControlSpec(
+        name="lineage",
+        replaces=("other",),
+        by="the model that the registration names for it: another checkpoint of the reference's "
+        "own run",
+        random=False,
+        named=True,
+    ),
+    ControlSpec(
+        name="other-task",
+        replaces=("other",),
+        by="the model that the registration names for it: a twin trained on other targets for the "
+        "same tokens",
+        random=False,
+        named=True,
+    ),
+    ControlSpec(
+        name="covariance-only",
+        replaces=("map", "samples"),
+        by="the two covariances' eigenbases matched in order of variance, with random signs, "
+        + _SEQUENCES,
+        random=True,
+    ),
+    ControlSpec(
+        name="haar",
+        replaces=("map", "samples"),
+        by=f"a Haar-random rotation, the means aligned, {_SEQUENCES}",
+        random=True,
+    ),
+    ControlSpec(
+        name="noise",
+        replaces=("activations", "samples"),
+        by="Gaussian states of the other model's mean and covariance at each site, " + _SEQUENCES,
+        random=True,
+    ),
+    ControlSpec(
+        name="shuffled",
+        replaces=("pairing", "samples"),
+        by="the other model's tokens permuted inside every block, in fit and evaluation, "
+        + _SEQUENCES,
+        random=True,
+    ),
+    ControlSpec(
+        name="tokpos-shuffled",
+        replaces=("pairing", "samples"),
+        by="the other model's tokens permuted among equal tokens at equal positions, in fit and "
+        f"evaluation, {_SEQUENCES}",
+        random=True,
+    ),
+    ControlSpec(
+        name="pca-k",
+        replaces=("dictionary",),
+        by="the reference's first principal components at the fit samples, as many as the "
+        "dictionary has active features a token",
+        random=False,
+    ),
+)
+
+IDENTICAL = ("self", "self-fresh", "gauge-self")
+"""The same function, up to a change of basis."""
+TWINS = ("lineage", "other-task")
+"""Models that differ from the reference in a known way."""
+DESTROYED = ("covariance-only", "haar", "noise", "shuffled")
+"""What a paired statistic reads has been destroyed, in map, states or pairing."""
+
+
+def roles(
+    *,
+    passing: Iterable[str] = (),
+    failing: Iterable[str] = (),
+    comparing: Iterable[str] = (),
+) -> dict[str, ControlRole]:
+    """The role of every control; of those not named, that it does not apply.
+
+    Raises:
+        ValueError: a control that does not exist, or that is given two roles.
+    """
+    found: dict[str, ControlRole] = {spec.name: "not-applicable" for spec in CONTROLS}
+    given: dict[str, ControlRole] = {}
+    chosen: tuple[tuple[ControlRole, Iterable[str]], ...] = (
+        ("must-pass", passing),
+        ("must-fail", failing),
+        ("comparator", comparing),
+    )
+    for role, names in chosen:
+        for name in names:
+            if name not in found or name in given:
+                raise ValueError(f"expected a control of the suite, once, got {name!r}")
+            given[name] = role
+    return found | given
