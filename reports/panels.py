@@ -100,10 +100,10 @@ def svg_of(panels: Panels, *, heading: str, sites: Sequence[str]) -> str:
     across = max(1, min(ACROSS, len(panels.by_pair), math.floor(WIDEST / wide)))
     legend = _legend_lines(panels)
     width = across * wide + LEGEND
-    height = max(
-        math.ceil(len(panels.by_pair) / across) * PANEL[1],
-        EDGE["top"] + LINE * (len(legend) + 1),
-    )
+    down = math.ceil(len(panels.by_pair) / across)
+    beside = EDGE["top"] + LINE * (len(legend) + 1)
+    tall = max(PANEL[1], beside / down)  # the panels reach as far down as the legend
+    height = down * tall
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_SETTINGS)  # type: ignore[arg-type]
@@ -115,9 +115,9 @@ def svg_of(panels: Panels, *, heading: str, sites: Sequence[str]) -> str:
             row, column = divmod(index, across)
             box = (
                 (column * wide + EDGE["left"]) / width,
-                1 - ((row + 1) * PANEL[1] - EDGE["bottom"]) / height,
+                1 - ((row + 1) * tall - EDGE["bottom"]) / height,
                 (wide - EDGE["left"] - EDGE["right"]) / width,
-                (PANEL[1] - EDGE["bottom"] - EDGE["top"]) / height,
+                (tall - EDGE["bottom"] - EDGE["top"]) / height,
             )
             axes = figure.add_axes(box)
             _panel(axes, scale, panels, members, present)

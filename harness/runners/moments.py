@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -46,17 +47,17 @@ class MomentsMeter(Meter):
             states = view.states(self.case, site)
             for i, chosen in enumerate(members):
                 # a lone part is the whole batch: no copy
-                mine = states if self.parts == 1 else tuple(x[chosen] for x in states)
-                self._add(*mine, sums=self.sums[row, i], products=self.products[row, i])
-
-    @staticmethod
-    def _add(other: Tensor, reference: Tensor, *, sums: Tensor, products: Tensor) -> None:
-        """Adds states, [tokens, d] each, to one part's sums at one site, in place."""
-        sums[0] += other.sum(0)
-        sums[1] += reference.sum(0)
-        products[0] += other.T @ reference
-        products[1] += other.T @ other
-        products[2] += reference.T @ reference
+                other, reference = states if self.parts == 1 else (x[chosen] for x in states)
+                sums, products = self.sums[row, i], self.products[row, i]
+                own_sum, own_product = view.once(
+                    ("moments", id(self.case.reference), site, self.parts, i),
+                    partial(_own, reference),  # the same for every case of this reference
+                )
+                sums[0] += other.sum(0)
+                sums[1] += own_sum
+                products[0] += other.T @ reference
+                products[1] += other.T @ other
+                products[2] += own_product
 
     def moments(self, site: str) -> Moments:
         """The moments at a site, over all blocks."""
@@ -67,6 +68,10 @@ class MomentsMeter(Meter):
         """The moments at a site, over the blocks of one part."""
         row = self.sites.index(site)
         return _moments(self.tokens[i], self.sums[row, i], self.products[row, i])
+
+
+def _own(states: Tensor) -> tuple[Tensor, Tensor]:
+    return states.sum(0), states.T @ states
 
 
 def _moments(tokens: Tensor, sums: Tensor, products: Tensor) -> Moments:

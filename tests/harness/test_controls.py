@@ -321,19 +321,22 @@ def test_fit_and_evaluation_share_no_permutation_and_draws_neither():
     assert len(set(every)) == len(every) == 4 * 13
 
 
+TWO_BATCHES, MANY = SampleRange("evaluate", 0, 120), SampleRange("evaluate", 0, 640)
+
+
 class Tokens:
-    """Sequences of five tokens out of three kinds, the last one short, and one token of its own."""
+    """Five tokens of three kinds, one of its own a batch, every batch the same; the last is short."""
 
     def sample(self, samples):
         sample_ids = np.arange(samples.base, samples.base + samples.count, dtype=np.int64)
-        ids = (sample_ids[:, None] * 7 + np.arange(5) * 3) % 11 % 3
+        row = np.arange(samples.count)[:, None] % 60
+        ids = np.where((row == 0) & (np.arange(5) == 2), 5, (row * 7 + np.arange(5) * 3) % 11 % 3)
         mask = np.ones(ids.shape, bool)
         mask[-1, 3:] = False
-        ids[0, 2] = 5
         return Block(ids.astype(np.int64), mask, sample_ids, {})
 
 
-def beside(pairing, *, samples=SampleRange("evaluate", 0, 120), corpus=None, block_size=10):
+def beside(pairing, *, samples=TWO_BATCHES, block_size=10):
     """Place of the reference's token by place of the other model's token beside it.
 
     A place is sample * 1000 + position.
@@ -342,13 +345,17 @@ def beside(pairing, *, samples=SampleRange("evaluate", 0, 120), corpus=None, blo
     recorder = Recorder(Case(subject, subject, Samples(samples, samples), pairing=pairing))
     run_pass(
         [recorder],
-        corpus=corpus or Tokens(),
+        corpus=Tokens(),
         samples=samples,
         block_size=block_size,
         capture=["s"],
         trainer_options={},
     )
-    pairs = [(b, a) for _, other, reference in recorder.seen for b, a in zip(other, reference)]
+    pairs = [
+        (b, a)
+        for _, other, reference in recorder.seen
+        for b, a in zip(other, reference, strict=True)
+    ]
     return {int(a): int(b) for b, a in pairs}
 
 
@@ -384,32 +391,24 @@ def test_equals_are_shuffled_otherwise_for_every_seed_batch_and_split():
     assert one == again
     moved = [place for place in one if one[place] != place]
     assert sum(one[place] != other[place] for place in moved) > 0.8 * len(moved)
-    base = min(one) // 1000
-
-    def shape(batch):
-        """What stands at each place of a batch, counted from its first sequence."""
-        first = base + 60 * batch
-        return [
-            one[1000 * (first + row) + position] - 1000 * first
-            for row in range(55)
-            for position in range(5)
-            if 1000 * (first + row) + position in one
-        ]
-
-    assert shape(0) != shape(1)
     fit_samples = SampleRange("fit", 0, 120)
-    relative = {
-        a - fit_samples.base * 1000: b - fit_samples.base * 1000
-        for a, b in beside(Pairing("tokpos-shuffled", 3), samples=fit_samples).items()
-    }
-    assert relative != {a - base * 1000: b - base * 1000 for a, b in one.items()}
+    fitted = beside(Pairing("tokpos-shuffled", 3), samples=fit_samples)
+
+    def moves(found, batch):
+        """What stands at the whole positions of a batch, counted from its first sequence."""
+        first = min(found) + 60_000 * batch
+        places = (first + 1000 * row + position for row in range(60) for position in range(3))
+        return tuple(found[place] - first for place in places)
+
+    # these hold the same tokens, so that only the draw can make them differ
+    assert len({moves(found, batch) for found in (one, fitted) for batch in (0, 1)}) == 4
 
 
-def gaussian(seed=5, width=3, sites=("s", "t")):
+def gaussian(seed=5, *, sites=("s", "t")):
     """A Gaussian with a mean and a covariance that are not round."""
     factor = np.array([[2.0, 0.5, 0.0], [0.0, 1.0, -0.7], [0.0, 0.0, 0.1]])
     mean = np.array([10.0, -20.0, 0.5])
-    return Gaussian(seed, {site: mean for site in sites}, {site: factor for site in sites})
+    return Gaussian(seed, dict.fromkeys(sites, mean), dict.fromkeys(sites, factor))
 
 
 class Wide(Numbered):
@@ -437,9 +436,11 @@ class States(Meter):
         return (torch.cat(parts) for parts in zip(*self.seen[site], strict=True))
 
 
-def drawn(choice, *, samples=SampleRange("evaluate", 0, 640), sites=("s", "t")):
+def drawn(choice, *, samples=MANY, sites=("s", "t"), **changes):
     subject = Wide()
-    case = Case(subject, subject, Samples(samples, samples), activations=Activations(**choice))
+    activations = Activations(**choice)
+    ranges = Samples(samples, samples)
+    case = Case(subject, subject, ranges, activations=activations, **changes)
     meter = States(case, sites)
     run_pass(
         [meter],
@@ -484,11 +485,16 @@ def test_gaussian_states_differ_over_blocks_sites_seeds_and_splits():
     assert len(slots.unique()) == 40
 
 
-def test_a_shuffled_gaussian_is_shuffled_and_an_offset_moves_it():
-    given = {"gaussian": gaussian(), "offset": {"s": torch.tensor([1.0, 2.0, 3.0])}}
-    _, plain, _ = drawn({"gaussian": gaussian()}).at("s")
-    _, moved, _ = drawn(given).at("s")
-    torch.testing.assert_close(moved, plain + torch.tensor([1.0, 2.0, 3.0]).double())
+def test_gaussian_states_are_offset_and_shuffled_like_a_models():
+    slots, plain, _ = drawn({"gaussian": gaussian()}).at("s")
+    offset = torch.tensor([1.0, 2.0, 3.0])
+    _, moved, _ = drawn({"gaussian": gaussian(), "offset": {"s": offset}}).at("s")
+    torch.testing.assert_close(moved, plain + offset.double())
+    _, shuffled, _ = drawn({"gaussian": gaussian()}, pairing=Pairing("shuffled", 1)).at("s")
+    assert not torch.equal(shuffled, plain)
+    for block in slots.unique():
+        one, other = plain[slots == block], shuffled[slots == block]
+        assert torch.equal(one[one[:, 0].argsort()], other[other[:, 0].argsort()])
 
 
 def test_the_same_pairing_moves_nothing():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import pytest
 
@@ -15,6 +16,8 @@ from prereg.hypothesis import parse_hypothesis
 from prereg.registration import Registration
 
 BASE = suite("rotation").hypotheses["rotation"].read_text(encoding="utf-8")
+
+FIT, EVALUATE = (re.search(rf"{split}: \d+", BASE)[0] for split in ("fit", "evaluate"))
 
 
 def prepared(text=BASE):
@@ -106,8 +109,8 @@ def test_spelling_and_comments_do_not_reach_the_id():
         ([("shared_io: forbidden", "shared_io: required")], "subject.shared-io", "do not share"),
         ([("name: dyck3", "name: dyck4")], "corpus.unknown", "dyck3"),
         ([("draw: standard", "draw: standart")], "corpus.unknown", "standard"),
-        ([("    fit: 2048", "    train: 2048")], "corpus.unknown", "train"),
-        ([("    fit: 2048", "    #")], "registration.missing-split", "fit"),
+        ([(f"    {FIT}", "    train: 2048")], "corpus.unknown", "train"),
+        ([(f"    {FIT}", "    #")], "registration.missing-split", "fit"),
         (
             [("blocks.1.hook_resid_mid", "blocks.1.hook_resid_mit")],
             "registration.unknown-site",
@@ -159,7 +162,7 @@ def test_spelling_and_comments_do_not_reach_the_id():
         ([("alignment: rotation", "alinment: rotation")], "registration.bad-plan", "alignment"),
         ([("draws: 32", "draws: 31")], "registration.bad-plan", "draws"),
         (
-            [("evaluate: 4096", "evaluate: 368")],
+            [(EVALUATE, "evaluate: 368")],
             "registration.too-few-blocks",
             "at least 24 blocks",
         ),
@@ -342,9 +345,9 @@ def test_a_pinned_environment_is_frozen_and_another_library_is_a_difference(monk
 @pytest.mark.parametrize(
     "change",
     [
-        ("fit: 2048", "fit: 2049"),
-        ("evaluate: 4096", "evaluate: 4097"),
-        ("evaluate: 4096", "calibrate: 64\n    evaluate: 4096"),
+        (FIT, f"{FIT}1"),
+        (EVALUATE, f"{EVALUATE}1"),
+        (EVALUATE, f"calibrate: 64\n    {EVALUATE}"),
         ("seed: 7", "seed: 8"),
         ("draw: standard", "draw: long"),
     ],
@@ -380,11 +383,11 @@ def test_check_warns_exactly_where_bar_b_has_too_few_samples_to_pass():
     needed = smallest_n_rare(2.0, m, 0.95, 0.02)
     assert needed == math.ceil(2.0 * math.log(4 * m / 0.05) / 0.02)
     for samples, warnings in ((needed - 1, 1), (needed, 0)):
-        found = outlook(prepared(edited(("evaluate: 4096", f"evaluate: {samples}"))))
+        found = outlook(prepared(edited((EVALUATE, f"evaluate: {samples}"))))
         assert len(found.warnings) == warnings
         assert all(f"{needed:,}" in warning for warning in found.warnings)
-    refused(("evaluate: 4096", "evaluate: 368"), code="registration.too-few-blocks")
-    assert outlook(prepared(edited(("evaluate: 4096", "evaluate: 369")))).blocks == 24
+    refused((EVALUATE, "evaluate: 368"), code="registration.too-few-blocks")
+    assert outlook(prepared(edited((EVALUATE, "evaluate: 369")))).blocks == 24
 
 
 # --- models that controls name ----------------------------------------------------------------
@@ -472,6 +475,31 @@ def test_a_named_model_makes_its_control_run_and_is_frozen(tiny, prepared_from):
 
 def test_without_a_model_no_control_that_needs_one_runs(tiny, prepared_from):
     assert not {"lineage", "other-task"} & set(controls_of(prepared_from(tiny())))
+
+
+def test_a_control_that_decides_and_has_no_model_is_not_run(tiny, prepared_from):
+    """No control of this suite decides by a model of its own; that of another suite may."""
+    from dataclasses import replace
+
+    from harness.resolve import catalogue
+
+    found = prepared_from(tiny())
+    decides = [
+        entry.model_copy(
+            update={
+                "roles": {kind: {**r, "lineage": "must-pass"} for kind, r in entry.roles.items()}
+            }
+        )
+        for entry in found.suite.catalogue
+    ]
+    other = replace(found.suite, catalogue=tuple(decides))
+
+    def names(plain):
+        claim = prepared_from(plain).registration.claim
+        return [c.name for c in catalogue(claim, other, found.plan)[1].controls]
+
+    assert "lineage" not in names(tiny())
+    assert "lineage" in names(tiny(NAMED))
 
 
 def test_a_named_model_can_be_dropped_with_a_reason(tiny, prepared_from):

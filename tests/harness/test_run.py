@@ -13,6 +13,7 @@ import pytest
 from harness.judging import read_evidence
 from harness.run import run
 from harness.verdicts import judge_attempt
+from harness.workload import jobs
 from prereg.errors import IncompleteError, IntegrityError
 from prereg.workspace import Workspace
 
@@ -309,7 +310,7 @@ def test_a_model_named_for_a_control_makes_it_run(home, registered, unmeasured):
 def test_what_nothing_is_claimed_about_is_measured_where_the_plan_explores(
     home, registered, unmeasured, with_features, explore
 ):
-    identifier = registered(home, with_features, {"plan.explore": explore})
+    identifier = registered(home, with_features, {"plan.explore": explore}, ALL_CONTROLS)
     run(home, identifier)
     claimed = {(KL, None), (ROTATED, "few")}
     everything = {
@@ -319,6 +320,11 @@ def test_what_nothing_is_claimed_about_is_measured_where_the_plan_explores(
     }
     assert {(PAIRED, "raw"), (PAIRED, "rotated"), ("sae.l0@1", "few"), (GAIN, None)} < everything
     assert (PAIRED, None) not in everything
+    frozen = home.registration(identifier)
+    expected = jobs(frozen, explores=explore == "all")
+    assert {job.name: job.wanted for job in expected} == unmeasured.wanted
+    random = {control.name for control in frozen.resolved.suite.controls if control.random}
+    assert {job.name for job in expected if job.draws is not None} == random
     assert unmeasured.wanted["main"] == (claimed if explore == "claimed" else everything)
     assert unmeasured.wanted["self"] == claimed  # controls are there for what is judged
 

@@ -285,6 +285,40 @@ def test_a_wrong_value(
 
 
 @pytest.mark.parametrize(
+    ("written", "path", "expected"),
+    [
+        ("controls: {lineage: 7}", "subjects.controls.lineage", "text"),
+        ("controls: {lineage: ''}", "subjects.controls.lineage", "at least 1"),
+        ("controls: {lineage: [zoo:a]}", "subjects.controls.lineage", "text"),
+        ("controls: zoo:a", "subjects.controls", "a mapping"),
+        ("controls: {a b: zoo:a}", "subjects.controls.a b", "a name of at most 64"),
+        ("contrls: {lineage: zoo:a}", "subjects.contrls", "a field of subjects"),
+    ],
+)
+def test_a_wrong_model_for_a_control(
+    edited: Edited, written: str, path: str, expected: str
+) -> None:
+    problem = only(edited(OTHERS, f"{OTHERS}\n  {written}"))
+    assert problem.path == path
+    assert expected in problem.expected
+    assert problem.line == 10
+
+
+OTHERS = "  others: {b: zoo:dyck3/indep-101}"
+
+
+def test_models_for_controls_are_read_and_frozen(valid: str, edited: Edited) -> None:
+    named = edited(OTHERS, f"{OTHERS}\n  controls: {{lineage: zoo:a, other-task: path:/b}}")
+    swapped = edited(OTHERS, f"{OTHERS}\n  controls: {{other-task: path:/b, lineage: zoo:a}}")
+    another = edited(OTHERS, f"{OTHERS}\n  controls: {{lineage: zoo:c, other-task: path:/b}}")
+    none = edited(OTHERS, f"{OTHERS}\n  controls: {{}}")
+    assert read(named).subjects.controls == {"lineage": "zoo:a", "other-task": "path:/b"}
+    assert read(valid.encode()).subjects.controls == {}
+    assert frozen(named) == frozen(swapped) != frozen(another)
+    assert frozen(none) == frozen(valid.encode()) != frozen(named)
+
+
+@pytest.mark.parametrize(
     ("old", "new", "path", "expected"),
     [
         ("margin: 4", "margin: 4, over: {sites: some}", "claims[1].over.sites", "a list, or `all`"),

@@ -15,6 +15,7 @@ from harness.measured import Context, Measured
 from harness.runners.blocks import block_count
 from harness.runners.measure import Meter, run_pass
 from harness.runners.moments import MomentsMeter
+from harness.statistics.undefined import UndefinedError
 from harness.suite import Wanted
 from suites.rotation.catalogue.alignment import LINEAR_EXCESS, PAIRED, STITCH, WHITENED
 from suites.rotation.catalogue.behaviour import KL
@@ -74,13 +75,10 @@ def _measure(cases: Sequence[Case], context: Context) -> list[list[Measured]]:
     plan: RotationPlan = context.plan
     wanted = [_readable(context.wanted_of(index)) for index in range(len(cases))]
     sites = plan.sites if any(wanted) else ()
-    frames = _frames(cases, context, sites=sites)
+    halved = any({RANK_STABLE.id, RANK_GAP.id} & {one for one, _ in asked} for asked in wanted)
+    frames = _frames(cases, context, sites=sites, parts=2 if halved else 1)
     made = [
-        [
-            _READINGS[statistic](frame, Place(statistic, site, arm))
-            for site in sites
-            for statistic, arm in asked
-        ]
+        [_reading(frame, Place(statistic, site, arm)) for site in sites for statistic, arm in asked]
         for frame, asked in zip(frames, wanted, strict=True)
     ]
     blocks = block_count(cases[0].samples.evaluate, context.block_size)
@@ -105,6 +103,14 @@ def _measure(cases: Sequence[Case], context: Context) -> list[list[Measured]]:
     return found
 
 
+def _reading(frame: Frame, place: Place) -> Reading | Measured:
+    """What is read at a place; undefined, with the reason, where no map or dictionary exists."""
+    try:
+        return _READINGS[place.statistic](frame, place)
+    except UndefinedError as error:
+        return Measured(place.statistic, place.site, arm=place.arm, undefined=str(error))
+
+
 def _readable(wanted: Wanted) -> list[tuple[str, str | None]]:
     """What is wanted of it that has a reading, in a fixed order."""
     found = (one for one in wanted if one[0] in _READINGS)
@@ -120,8 +126,10 @@ def _stream(context: Context) -> Callable[..., None]:
     )
 
 
-def _frames(cases: Sequence[Case], context: Context, *, sites: Sequence[str]) -> list[Frame]:
-    """The cases with the moments of their fit and evaluation samples."""
+def _frames(
+    cases: Sequence[Case], context: Context, *, sites: Sequence[str], parts: int
+) -> list[Frame]:
+    """The cases with the moments of their fit samples, in that many parts, and of evaluation."""
     if not sites:
         return [Frame(case, {}, {}) for case in cases]
     samples = cases[0].samples
@@ -129,9 +137,8 @@ def _frames(cases: Sequence[Case], context: Context, *, sites: Sequence[str]) ->
     stream = _stream(context)
 
     def moments(chosen: Sequence[Case], *, fit: bool) -> dict[Case, MomentsMeter]:
-        parts = 2 if fit else 1
         meters = {
-            case: MomentsMeter(case, sites=sites, width=width, parts=parts)
+            case: MomentsMeter(case, sites=sites, width=width, parts=parts if fit else 1)
             for case in dict.fromkeys(map(_states_of, chosen))  # moments read states alone
         }
         stream(
@@ -192,4 +199,4 @@ def _states_of(case: Case) -> Case:
 
 
 def _halves(meter: MomentsMeter, site: str) -> Halves:
-    return Halves(meter.moments(site), meter.part(site, 0), meter.part(site, 1))
+    return Halves(meter.moments(site), tuple(meter.part(site, i) for i in range(meter.parts)))

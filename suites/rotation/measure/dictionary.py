@@ -12,10 +12,8 @@ from torch import Tensor
 
 from harness.gauge import fit
 from harness.gauge.fit import Array
-from harness.measured import Measured
 from harness.runners.measure import View
 from harness.sae.dictionary import Dictionary
-from harness.statistics.undefined import UndefinedError
 from suites.rotation.catalogue.dictionary import BY_ARM
 from suites.rotation.measure.frame import Frame, at, squared
 from suites.rotation.measure.reading import Column, Place, Reading, Sums, ev, ev_difference
@@ -82,15 +80,13 @@ def coder(frame: Frame, site: str, variant: str) -> Coder:
     return PrincipalComponents(moments.mean_reference, basis)
 
 
-def readings(frame: Frame, place: Place) -> Reading | Measured:
+def readings(frame: Frame, place: Place) -> Reading:
     """The reading of any statistic of a dictionary; `place.arm` names the dictionary."""
     if place.arm is None:
         raise ValueError(f"expected the name of a dictionary as the arm of {place.statistic}")
-    try:
-        chosen = _Coded(frame, place.site, place.arm, coder(frame, place.site, place.arm))
-    except UndefinedError as error:
-        return Measured(place.statistic, place.site, arm=place.arm, undefined=str(error))
+    chosen = _Coded(frame, place.site, place.arm, coder(frame, place.site, place.arm))
     if place.statistic in BY_ARM:
+        frame.map(place.site, BY_ARM[place.statistic])  # undefined here, if at all
         return chosen.on_arm(place, BY_ARM[place.statistic])
     makers: dict[str, Callable[[Place], Reading]] = {
         "sae.ev.self@1": chosen.on_itself,

@@ -42,11 +42,11 @@ _FITS = {
 
 
 class Halves(NamedTuple):
-    """Moments of the fit samples, whole and over the even and the odd blocks."""
+    """Moments of the fit samples."""
 
     whole: Moments
-    even: Moments
-    odd: Moments
+    parts: tuple[Moments, ...]
+    """Even and odd blocks; the whole alone where nothing reads them."""
 
 
 @dataclass(frozen=True, eq=False)

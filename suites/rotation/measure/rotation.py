@@ -40,6 +40,5 @@ def rank_gap(frame: Frame, place: Place) -> Measured:
 
 
 def _stable(frame: Frame, site: str) -> int:
-    whole, even, odd = frame.fitted[site]
-    halves = (even.centred_cross, odd.centred_cross)
-    return stable_directions(whole.centred_cross, halves)
+    whole, (even, odd) = frame.fitted[site]
+    return stable_directions(whole.centred_cross, (even.centred_cross, odd.centred_cross))

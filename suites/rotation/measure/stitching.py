@@ -19,6 +19,7 @@ def stitch(frame: Frame, place: Place) -> Reading:
     Columns: numerator, the loss ablated minus stitched; denominator, ablated minus clean.
     """
     site, arm = place.site, place.arm or "rotated"
+    frame.map(site, arm)  # undefined here, if at all
 
     def kept(view: View) -> Tensor:
         return _ablated(frame, view, site) - _stitched(frame, view, site, arm)

@@ -10,10 +10,8 @@ from torch import Tensor
 
 from harness.gauge import fit
 from harness.gauge.fit import Array
-from harness.measured import Measured
 from harness.runners.measure import View
 from harness.statistics.identity_share import identity_share, polar
-from harness.statistics.undefined import UndefinedError
 from harness.statistics.whitened import axis_weights
 from suites.rotation.measure.frame import Frame, at
 from suites.rotation.measure.reading import Place, Reading, Sums, ev, ev_difference
@@ -25,6 +23,7 @@ WHITENED_SHARE = 0.99
 def paired(frame: Frame, place: Place) -> Reading:
     """EV of x~_B against x_A."""
     site, arm = place.site, place.arm or "rotated"
+    frame.map(site, arm)  # undefined here, if at all, and not in the middle of a pass
     return Reading(
         place,
         {
@@ -38,6 +37,7 @@ def paired(frame: Frame, place: Place) -> Reading:
 def linear_excess(frame: Frame, place: Place) -> Reading:
     """Paired EV of the linear map minus that of the rotation."""
     site = place.site
+    frame.map(site, "linear")
     total = partial(frame.total, site=site)
     return Reading(
         place,
@@ -51,7 +51,7 @@ def linear_excess(frame: Frame, place: Place) -> Reading:
     )
 
 
-def whitened(frame: Frame, place: Place) -> Reading | Measured:
+def whitened(frame: Frame, place: Place) -> Reading:
     """Mean R^2 over principal components: residuals and totals weighted by 1 / (K total_p).
 
     Components come from the fit samples, their totals from the whole evaluation sample, held fixed
@@ -59,15 +59,12 @@ def whitened(frame: Frame, place: Place) -> Reading | Measured:
     """
     site = place.site
     values, vectors = fit.principal_components(frame.fitted[site].whole)
-    try:
-        basis = vectors[:, : fit.components_for(values, WHITENED_SHARE)]
-        whole = frame.whole[site]
-        spread = whole.tokens * np.einsum(
-            "dk,de,ek->k", basis, whole.covariance_reference, basis, optimize=True
-        )
-        weights = axis_weights(spread)
-    except UndefinedError as error:
-        return Measured(place.statistic, site, arm=place.arm, undefined=str(error))
+    basis = vectors[:, : fit.components_for(values, WHITENED_SHARE)]
+    whole = frame.whole[site]
+    spread = whole.tokens * np.einsum(
+        "dk,de,ek->k", basis, whole.covariance_reference, basis, optimize=True
+    )
+    weights = axis_weights(spread)
 
     def along(difference: Tensor) -> Tensor:
         return (difference @ at(basis, difference)).square() @ at(weights, difference)

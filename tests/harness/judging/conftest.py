@@ -227,6 +227,7 @@ def worlds() -> SimpleNamespace:
     """The factories of this folder."""
     return SimpleNamespace(
         claim=claim,
+        controls=CONTROLS,
         draws_record=draws_record,
         evidence=evidence,
         key=key,

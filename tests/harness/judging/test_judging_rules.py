@@ -418,6 +418,51 @@ def test_evidence_that_leaves_out_or_adds_blocks_or_draws_is_refused(worlds, cha
     assert caught.value.code == "evidence.partial"
 
 
+def _gain(worlds, *, main=32, control=32):
+    """A world of one claim that a value is above the median of its draws, by the number of draws."""
+    decides = {"self": "must-pass", "untrained": "must-fail"}
+    roles = dict.fromkeys(worlds.controls, "not-applicable") | decides
+    spec = worlds.spec("world.gain@1", estimator="value_minus_median", roles={"same": roles})
+    frozen = worlds.registration(worlds.claim(statistic=spec.id, above=0.0), specs=[spec])
+
+    def record(value, draws, case):
+        spread = [0.1 + 0.001 * i for i in range(draws)]
+        own = {"statistic": spec.id, "estimator": spec.estimator, "case": case}
+        return worlds.draws_record(spread, value=value, **own)
+
+    records = [
+        record(INSIDE, main, "main"),
+        record(1.0, control, "self"),
+        record(0.0, 32, "untrained"),
+    ]
+    return frozen, records
+
+
+def test_a_value_minus_the_median_of_its_draws_is_judged(worlds):
+    verdict = _judge(worlds, *_gain(worlds))
+    assert verdict.word == "PASS"
+    estimate = _member(verdict).estimate
+    assert estimate.value == pytest.approx(INSIDE - 0.1155)
+    assert estimate.low < estimate.value < estimate.high
+
+
+@pytest.mark.parametrize("draws", [1, 31, 33])
+@pytest.mark.parametrize("place", ["main", "control"])
+def test_a_value_with_fewer_or_more_draws_than_registered_is_refused(worlds, place, draws):
+    with pytest.raises(IntegrityError) as caught:
+        _judge(worlds, *_gain(worlds, **{place: draws}))
+    assert caught.value.code == "evidence.partial"
+    assert f"{draws} draws" in caught.value.found
+    assert caught.value.expected == "the registered 32 draws"
+
+
+def test_a_value_without_the_draws_that_it_is_held_against_is_refused(worlds):
+    frozen, (main, *controls) = _gain(worlds)
+    alone = main.model_copy(update={"draws": None})
+    with pytest.raises(IntegrityError):
+        _judge(worlds, frozen, [alone, *controls])
+
+
 def test_evidence_of_a_statistic_that_was_not_registered_is_refused(worlds):
     frozen = worlds.registration(worlds.claim())
     stranger = worlds.mean_record(INSIDE, statistic="world.other@1")

@@ -19,13 +19,21 @@ from harness.bars.behavioural import BehaviouralMeter
 from harness.case import Activations, Case, Gaussian, MapChoice, Pairing, Samples
 from harness.corpora.block import SampleRange
 from harness.corpora.dyck3 import Dyck3
+from harness.gauge.fit import Moments
 from harness.judging import estimate_value
 from harness.measured import Context, record
 from harness.runners.blocks import BlockStream
 from harness.runners.measure import MeasuringPass, Meter
 from harness.runners.moments import MomentsMeter
+from harness.sae.dictionaries import Dictionaries
+from harness.sae.recipe import DictionaryRecipe
+from prereg.errors import InputError
 from suites.rotation import SUITE
 from suites.rotation.measure import measure
+from suites.rotation.measure.frame import Frame, Halves
+from suites.rotation.measure.reading import Place, ReadingMeter
+from suites.rotation.measure.stitching import stitch
+from suites.rotation.measure.transfer import paired
 from suites.rotation.plan import RotationPlan
 
 SITES = ("blocks.0.hook_resid_post", "blocks.1.hook_resid_post")
@@ -72,7 +80,7 @@ for count in (40, 190, 256):  # one, three and four batches of at most 64 sample
     states = {"tokens": moments.tokens, "sums": moments.sums, "products": moments.products[..., :3, :]}
     found[str(count)] = {name: state.tolist() for name, state in states.items()}
     found[str(count)]["columns"] = {n: c.tolist() for n, c in bar.by_column().items()}
-samples = Samples(SampleRange("fit", 0, 96), SampleRange("evaluate", 0, 150))
+samples = Samples(SampleRange("fit", 0, 250), SampleRange("evaluate", 0, 250))  # four batches
 plan = RotationPlan(sites=sites)
 frozen = [found_ for found_ in map(plan.frozen, SUITE.catalogue) if found_ is not None]
 wanted = frozenset(
@@ -147,6 +155,19 @@ def leaves(found, path=()):
     return {path: np.asarray(found, np.float64)}
 
 
+def tolerance(path):
+    """How far sums over ranks may differ, relative to the largest of an array.
+
+    Addition in another order moves fp64 states by their rounding. Losses behind a site are computed
+    in the model's fp32, where that flips roundings; least squares and gaps magnify it by the
+    condition of the states.
+    """
+    name = " ".join(path[:2])
+    if "alignment.stitch" in name:
+        return float(np.finfo(np.float32).eps)
+    return 1e-9 if any(word in name for word in ("linear", "rank.gap")) else 1e-12
+
+
 @pytest.mark.slow
 def test_two_processes_give_the_sums_of_one():
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
@@ -157,14 +178,20 @@ def test_two_processes_give_the_sums_of_one():
     for found in map(leaves, two):
         assert found.keys() == expected.keys()
         for path, value in found.items():
-            scale = np.abs(expected[path]).max()
+            scale, near = np.abs(expected[path]).max(initial=0.0), tolerance(path)
             np.testing.assert_allclose(
-                value, expected[path], rtol=1e-12, atol=1e-12 * scale, err_msg=str(path)
+                value, expected[path], rtol=near, atol=near * scale, err_msg=str(path)
             )
             if path[-1] in ("tokens", "positions", "sequences", "exceeding", "shortest"):
                 counts += 1
                 assert np.array_equal(value, expected[path]), path
-    assert counts == 2 * (3 * 5 + 4)
+    assert counts == 2 * (3 * 5 + 4 * 4)
+    for case in ("main", "shuffled", "tokpos-shuffled", "noise"):
+        stitched = expected[case, f"alignment.stitch@1 rotated {SITES[1]}", "columns", "numerator"]
+        assert stitched.shape == (16,)
+        assert stitched.any()
+    gains = [path for path in expected if path[0] == "main" and path[-1] == "draws"]
+    assert sum(expected[path].size == 32 for path in gains) == 2 * len(SITES)
 
 
 @pytest.fixture
@@ -173,13 +200,43 @@ def meters(zoo_pair):
 
     def make(samples):
         case = Case(*zoo_pair, Samples(samples, samples))
+        cases = [case, *(replace(case, **change) for change in RANDOM.values())]
         blocks = -(-samples.count // 16)
         return [
-            MomentsMeter(case, sites=SITES[:1], width=64),
+            *(MomentsMeter(one, sites=SITES[:1], width=64) for one in cases),
+            *(readings(one, blocks=blocks) for one in cases),
             BehaviouralMeter(case, blocks=blocks, tau=0.1, c=2.0),
         ]
 
     return make
+
+
+def planted_gaussian(seed=4, width=64):
+    """Gaussian states of a covariance that is not round."""
+    rng = np.random.default_rng(seed)
+    mean, factor = rng.normal(size=width), rng.normal(size=(width, width))
+    return Gaussian(seed, dict.fromkeys(SITES, mean), dict.fromkeys(SITES, factor))
+
+
+RANDOM = {
+    "shuffled": {"pairing": Pairing("shuffled", 4)},
+    "tokpos-shuffled": {"pairing": Pairing("tokpos-shuffled", 4)},
+    "noise": {"activations": Activations(gaussian=planted_gaussian())},
+}
+"""Fields of the cases that draw what they read, by control."""
+
+
+def readings(case, *, blocks):
+    """Stitched and paired sums of a case whose moments are known."""
+    rng = np.random.default_rng(1)
+    b, a = (rng.normal(size=(500, 64)) for _ in range(2))
+    known = Moments(500.0, b.sum(0), a.sum(0), b.T @ a, b.T @ b, a.T @ a)
+    frame = Frame(case, {SITES[0]: Halves(known, known)}, {SITES[0]: known})
+    made = [
+        make(frame, Place(name, SITES[0], "rotated"))
+        for name, make in (("alignment.stitch@1", stitch), ("alignment.ev.paired@1", paired))
+    ]
+    return ReadingMeter(made, blocks=blocks)
 
 
 def passed(meters, *, samples, rank, world):
@@ -211,6 +268,12 @@ def test_the_states_of_the_ranks_add_up_and_are_summed_once(meters, monkeypatch)
             torch.testing.assert_close(sum(shares), state, rtol=1e-12, atol=1e-9)
             assert all(bool(share.any()) for share in shares)
             assert not any(torch.equal(share, state) for share in shares)
+    # what is compared above differs between the cases, or one of them would test nothing
+    firsts = [meter.products[0, 0, 0] for meter in alone if isinstance(meter, MomentsMeter)]
+    sums = [meter.sums[:, :2] for meter in alone if isinstance(meter, ReadingMeter)]
+    for found in (firsts, sums):
+        assert len(found) == 1 + len(RANDOM)
+        assert not any(torch.allclose(one, x) for i, one in enumerate(found) for x in found[:i])
 
 
 # --- order ------------------------------------------------------------------------------------
@@ -223,16 +286,29 @@ class Reversed(BlockStream):
         return iter(list(super().__iter__())[::-1])
 
 
-def found(case, *, statistics=None):
-    wanted = frozenset(statistics or SUITE.statistics)
-    context = Context(CORPUS, 16, PLAN, wanted, {})
-    return {(m.statistic, m.site): m for m in measure([case], context)[0]}
+def found(case):
+    """Everything that is measured of a case without dictionaries, by statistic, site and arm."""
+    specs = [spec for spec in map(PLAN.frozen, SUITE.catalogue) if spec is not None]
+    wanted = frozenset(
+        (spec.id, arm)
+        for spec in specs
+        for arm in ((*spec.arms, *spec.shown_arms) or (None,))
+        if spec.estimator != "value_minus_median"
+    )
+    context = Context(CORPUS, 16, PLAN, wanted, 0, {})
+    return {(m.statistic, m.site, m.arm): m for m in measure([case], context)[0]}
 
 
 @pytest.mark.parametrize(
     "change",
-    [{}, {"pairing": Pairing("shuffled", 4)}, {"map": MapChoice("identity")}],
-    ids=["claim", "shuffled", "identity"],
+    [
+        {},
+        {"map": MapChoice("identity")},
+        {"pairing": Pairing("shuffled", 4)},
+        {"pairing": Pairing("tokpos-shuffled", 4)},
+        {"activations": Activations(gaussian=Gaussian(4))},
+    ],
+    ids=["claim", "identity", "shuffled", "tokpos-shuffled", "noise"],
 )
 def test_any_order_of_batches_gives_the_same_values_and_columns(zoo_pair, monkeypatch, change):
     samples = Samples(SampleRange("fit", 0, 130), SampleRange("evaluate", 0, 250))
@@ -242,24 +318,50 @@ def test_any_order_of_batches_gives_the_same_values_and_columns(zoo_pair, monkey
     backwards = found(case)
     assert forwards.keys() == backwards.keys()
     for key, one in forwards.items():
-        other = backwards[key]
-        assert other.value == pytest.approx(one.value, rel=1e-12)
-        for name, column in one.columns.items():
+        other, near = backwards[key], tolerance((key[0], str(key[2])))
+        assert other.undefined == one.undefined
+        if one.undefined is None:
+            assert other.value == pytest.approx(one.value, rel=near, abs=near)
+        for name, column in (one.columns or {}).items():
             scale = np.abs(column).max()
             np.testing.assert_allclose(
-                other.columns[name], column, rtol=1e-12, atol=1e-12 * scale, err_msg=name
+                other.columns[name], column, rtol=near, atol=near * scale, err_msg=name
             )
 
 
 def test_any_order_of_the_blocks_gives_the_judge_the_same_value(zoo_pair):
     samples = Samples(SampleRange("fit", 0, 128), SampleRange("evaluate", 0, 330))
     order = np.random.default_rng(0).permutation(21)
-    for (statistic, _), one in found(Case(*zoo_pair, samples)).items():
-        spec = SUITE.statistics[statistic]
+    summed = 0
+    for (statistic, _, _), one in found(Case(*zoo_pair, samples)).items():
+        if one.columns is None:
+            continue
+        summed += 1
+        spec = PLAN.frozen(SUITE.statistics[statistic])
         moved = replace(one, columns={name: c[order] for name, c in one.columns.items()})
         values = [
-            estimate_value(record(m, spec=spec, pair="b", case="main"), PLAN.parameters(statistic))
+            estimate_value(record(m, spec=spec, pair="b", case="main"), spec.parameters)
             for m in (one, moved)
         ]
         assert values[1] == pytest.approx(values[0], rel=1e-12)
         assert values[0] == pytest.approx(one.value, rel=1e-9)
+    assert summed == 1 + len(SITES) * (2 * 6 + 3)
+
+
+# --- dictionaries -----------------------------------------------------------------------------
+
+
+def test_dictionaries_are_trained_on_one_device_and_more_are_refused(zoo_pair):
+    recipe = DictionaryRecipe(kind="topk", k=4, width=32, steps=2)
+    dictionaries = Dictionaries(
+        zoo_pair[0],
+        {"few": recipe},
+        sites=SITES[:1],
+        corpus=CORPUS,
+        samples=SampleRange("dictionary", 0, 32),
+        trainer_options=DISTRIBUTED,
+    )
+    with pytest.raises(InputError) as caught:
+        _ = dictionaries.trained
+    assert caught.value.code == "dictionary.devices"
+    assert dictionaries.facts() == {}

@@ -18,6 +18,7 @@ from harness.sae.dictionaries import Dictionaries
 from harness.sae.recipe import DictionaryOptimiser, DictionaryRecipe, Feed
 from harness.sae.train import Trained
 from suites.rotation import SUITE
+from suites.rotation.measure import measure
 from suites.rotation.plan import RotationPlan
 
 CORPUS = Dyck3(7)
@@ -44,11 +45,11 @@ DRAWN = ("alignment.ev.paired.state_gain@1", "alignment.stitch.state_gain@1")
 
 def everything(plan):
     """Statistic and arm of all that the plan can measure, but for the gains."""
-    frozen = filter(None, (plan.frozen(entry) for entry in SUITE.catalogue if entry.id not in DRAWN))
+    frozen = filter(
+        None, (plan.frozen(entry) for entry in SUITE.catalogue if entry.id not in DRAWN)
+    )
     return frozenset(
-        (entry.id, arm)
-        for entry in frozen
-        for arm in (*entry.arms, *entry.shown_arms) or (None,)
+        (entry.id, arm) for entry in frozen for arm in (*entry.arms, *entry.shown_arms) or (None,)
     )
 
 
@@ -133,6 +134,12 @@ def case(pair, exact, samples):
 
 
 @pytest.fixture(scope="session")
+def found(case, context):
+    """What measuring the shipped pair gives, but for the gains."""
+    return measure([case], context())[0]
+
+
+@pytest.fixture(scope="session")
 def values():
     """Values by statistic, site and arm."""
     return lambda found: {(m.statistic, m.site, m.arm): m.value for m in found}
@@ -175,6 +182,7 @@ class Plain:
         self.offsets = {s: o.numpy() for s, o in case.activations.offset.items()}
         self.states = cache(self._states)
         self.carried = cache(self._carried)
+        self.fixed = cache(self._fixed)
 
     def _states(self, split, site):
         """States of the other model and the reference, [tokens, d]."""
@@ -230,28 +238,32 @@ class Plain:
     def stitch(self, site, arm, *, subject=None):
         """Share of the loss gap that survives, by edits of whole forward passes."""
         subject = subject or self.case.reference
-        block = to_torch(self.corpus.sample(self.case.samples.evaluate))
-        carried, _ = self.carried(site, arm)
-        mean = self.states("fit", site)[1].mean(0)
-
-        def loss(states):
-            def replaced(x):
-                x = x.clone()
-                x[block.mask] = torch.from_numpy(np.broadcast_to(states, carried.shape).copy()).to(x)
-                return x
-
-            edits = {} if states is None else {site: replaced}
-            logits = subject.forward(block, edits=edits).logits
-            mask = block.mask.numpy()
-            return np.mean(
-                [
-                    _cross_entropy(scores.numpy()[mask], block.targets[head].numpy()[mask])
-                    for head, scores in logits.items()
-                ]
-            )
-
-        clean, ablated, stitched = loss(None), loss(mean), loss(carried)
+        clean, ablated = self.fixed(subject, site)
+        stitched = self._loss(subject, site, self.carried(site, arm)[0])
         return (ablated - stitched) / (ablated - clean)
+
+    def _fixed(self, subject, site):
+        """Losses of the subject's own states, and of the reference's fit mean at every token."""
+        mean = self.states("fit", site)[1].mean(0)
+        return self._loss(subject, site, None), self._loss(subject, site, mean)
+
+    def _loss(self, subject, site, states):
+        """Mean loss with these states at the site; none means the subject's own."""
+        block = to_torch(self.corpus.sample(self.case.samples.evaluate))
+
+        def replaced(x):
+            x = x.clone()
+            x[block.mask] = torch.as_tensor(states, dtype=x.dtype)
+            return x
+
+        edits = {} if states is None else {site: replaced}
+        logits = subject.forward(block, edits=edits).logits
+        mask = block.mask.numpy()
+        losses = [
+            _cross_entropy(scores.numpy()[mask], block.targets[head].numpy()[mask])
+            for head, scores in logits.items()
+        ]
+        return np.mean(losses)
 
     def dictionary(self, statistic, site, variant):
         """Any statistic of a dictionary."""

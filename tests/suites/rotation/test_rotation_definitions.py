@@ -183,9 +183,7 @@ def build(given, context):
 
         def found():
             row = measure([case], context(*wanted, plan=plan, corpus=Full()))[0]
-            return {
-                (m.statistic, m.arm if m.statistic == PAIRED else None): m.value for m in row
-            }
+            return {(m.statistic, m.arm if m.statistic == PAIRED else None): m.value for m in row}
 
         return world, found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -103,7 +104,7 @@ def test_pca_k_takes_neither_fewer_nor_more(small, exact, given, context, values
         found.append([row[SELF, SITES[0], v] for v in VARIANTS])
     for variant in range(2):
         evs = [one[variant] for one in found]
-        assert all(later > former for former, later in zip(evs[:5], evs[1:6], strict=True))
+        assert all(later > former for former, later in pairwise(evs[:6]))
         assert evs[5] == evs[6] == pytest.approx(1.0, abs=1e-12)
         assert evs[4] < 1 - 1e-9
     assert all(a == pytest.approx(b, abs=1e-12) for a, b in found)  # kinds differ in nothing else
@@ -141,9 +142,7 @@ def test_pca_k_replaces_the_dictionary_and_nothing_else(small, pca):
 # --- trained dictionaries -----------------------------------------------------------------------
 
 
-def test_both_kinds_stand_side_by_side_and_both_rules_in_one_pass(
-    small, pca, context, values
-):
+def test_both_kinds_stand_side_by_side_and_both_rules_in_one_pass(small, pca, context, values):
     """What a batch has in common is shared by nothing that differs."""
     wanted = [(entry.id, variant) for entry in DICTIONARY for variant in VARIANTS]
     together = [values(row) for row in measure([small, pca, small], context(*wanted))]
@@ -155,9 +154,7 @@ def test_both_kinds_stand_side_by_side_and_both_rules_in_one_pass(
     assert {(statistic, variant) for statistic, _, variant in same} <= {(L0, "top")}
 
 
-def test_dictionaries_are_the_references_and_do_not_follow_the_other_model(
-    small, context, values
-):
+def test_dictionaries_are_the_references_and_do_not_follow_the_other_model(small, context, values):
     swapped = replace(small, other=small.reference)
     wanted = [(s, "top") for s in (SELF, L0)]
     one, two = (values(measure([c], context(*wanted))[0]) for c in (small, swapped))
@@ -172,7 +169,9 @@ class Untouchable:
 
 def test_nothing_is_trained_unless_a_dictionary_is_read(small, plan, context):
     untouched = replace(small, dictionary=DictionaryChoice(Untouchable()))
-    measure([untouched], context(("alignment.ev.paired@1", "rotated"), ("rotation.frobenius@1", None)))
+    measure(
+        [untouched], context(("alignment.ev.paired@1", "rotated"), ("rotation.frobenius@1", None))
+    )
     for name in ("pca-k", "gauge-self", "noise"):
         make_control(name, untouched, plan=plan, seed=1, draw=0, models={})
     with pytest.raises(AssertionError, match="nothing reads"):

@@ -78,7 +78,7 @@ def test_columns_are_losses_summed_by_block(small, stitched):
         ]
         return (sum(parts) / len(parts) * block.mask).sum(1).numpy()
 
-    gap = loss({site: lambda x: mean.expand_as(x)}) - loss({})
+    gap = loss({site: mean.expand_as}) - loss({})
     np.testing.assert_allclose(m.columns["denominator"], gap.reshape(5, 16).sum(1), rtol=1e-9)
     share = m.columns["numerator"].sum() / m.columns["denominator"].sum()
     assert m.value == pytest.approx(share, rel=1e-12)
@@ -145,9 +145,7 @@ def test_the_later_layers_are_the_references(small, stitched, plain, monkeypatch
         assert m.value == pytest.approx(expected[site], rel=1e-7)
         assert abs(expected[site] - others[site]) > 0.05
     given = View.logits_from
-    monkeypatch.setattr(
-        View, "logits_from", lambda self, _, *more: given(self, small.other, *more)
-    )
+    monkeypatch.setattr(View, "logits_from", lambda self, _, *more: given(self, small.other, *more))
     for site, m in stitched(small).items():
         assert abs(m.value - expected[site]) > 0.05
 
