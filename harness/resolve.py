@@ -5,11 +5,11 @@ No torch: models are read as files, for their shape and digest only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from harness.code_version import code_version, library_versions
 from harness.corpora.catalogue import corpus, ranges
@@ -161,16 +161,36 @@ def plan_of(hypothesis: Hypothesis, chosen: Suite) -> Plan:
         problems = []
         for entry in error.errors():
             place = ".".join(("plan", *(str(part) for part in entry["loc"])))
+            *path, name = entry["loc"] or ("",)
             hint = ""
             if entry["type"] == "extra_forbidden":
-                hint = f" ({nearest(str(entry['loc'][-1]), chosen.plan.model_fields)})"
-            problems.append(f"{place}: {entry['msg']}, found {entry['input']!r}{hint}")
+                hint = f" ({nearest(str(name), _fields_at(chosen.plan, path))})"
+            found = "" if isinstance(entry["input"], dict) else f", found {entry['input']!r}"
+            problems.append(f"{place}: {entry['msg']}{found}{hint}")
         raise InputError(
             "; ".join(problems),
             expected=f"the plan of suite {chosen.name}",
             fix=f"compare with `prebench new {chosen.name}`",
             code="registration.bad-plan",
         ) from error
+
+
+def _fields_at(record: type[BaseModel], path: Sequence[str | int]) -> tuple[str, ...]:
+    """Fields of the record that stands at a path inside a record; none where there is none."""
+    here: type[BaseModel] | None = record
+    for part in path:
+        if here is None:
+            return ()
+        if part in here.model_fields:  # else a key of a mapping, whose records are of one type
+            here = _record_in(here.model_fields[str(part)].annotation)
+    return () if here is None else tuple(here.model_fields)
+
+
+def _record_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = (_record_in(argument) for argument in get_args(annotation))
+    return next((one for one in found if one is not None), None)
 
 
 def _filled(hypothesis: Hypothesis, plan: Plan) -> Hypothesis:
@@ -221,7 +241,7 @@ def _check_named(reference: Located, named: Mapping[str, Located], *, chosen: Su
                 f"{place}: a model for {control!r}",
                 expected=f"a control that takes one: {', '.join(known) or 'none in this suite'}",
                 fix=nearest(control, known) if known else "leave it out",
-                code="registration.control-without-model",
+                code="registration.model-without-control",
             )
         if model.resolved.weights == reference.resolved.weights:
             raise InputError(
@@ -321,6 +341,14 @@ def _check_claim(
             expected=f"a statistic of the family {BAR_FAMILIES[name]}*",
             fix="use it in a claim, or let the bar abstain with a reason",
             code="registration.wrong-bar",
+        )
+    if not spec.roles:
+        raise InputError(
+            f"{place}: {spec.id}, in which no control has a role",
+            expected="a statistic that controls can try; this one is measured and shown only",
+            fix="choose another of `prebench suites "
+            f"{chosen.name}`: {', '.join(s.id for s in frozen.values() if s.roles)}",
+            code="registration.no-roles",
         )
     _check_range(place, judged, spec=spec, hypothesis=hypothesis, plan=plan)
     if judged.kind not in spec.roles:

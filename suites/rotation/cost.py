@@ -17,13 +17,13 @@ from suites.rotation.plan import RotationPlan
 
 FORWARD = 4e-11
 """Of a forward pass, for each parameter and position."""
-RESUMED = 0.35
+RESUMED = 0.28
 """Share of a forward pass, loss included, that goes on from a site."""
-STATES = 2.5e-10
+STATES = 1.8e-10
 """Of moments and maps, for each token and entry of a d x d matrix, in one pass."""
-ARM = 6e-11
+ARM = 4.5e-11
 """Of the states and sums of one statistic and arm, for each token and entry of a d x d matrix."""
-CODED = 9e-11
+CODED = 7e-11
 """Of a dictionary's reconstruction, for each token and weight."""
 TRAINED = 2.8e-10
 """Of a dictionary's training, for each token and weight."""

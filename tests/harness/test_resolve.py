@@ -405,12 +405,12 @@ def controls_of(found):
     [
         (
             {"linage": LINEAGE},
-            "registration.control-without-model",
+            "registration.model-without-control",
             ("subjects.controls.linage", "lineage, other-task", "did you mean `lineage`?"),
         ),
         (
             {"haar": LINEAGE},
-            "registration.control-without-model",
+            "registration.model-without-control",
             ("subjects.controls.haar", "a control that takes one: lineage, other-task"),
         ),
         (
@@ -559,8 +559,8 @@ def test_a_statistic_in_which_no_control_has_a_role_cannot_be_claimed(
     message = refusal(
         tiny(with_features, claiming(statistic, kind=kind)), code="registration.no-roles"
     )
-    assert f"kind {kind!r}" in message
-    assert statistic in message
+    assert f"{statistic}, in which no control has a role" in message
+    assert "alignment.ev.paired@1" in message  # what could be claimed instead
 
 
 def test_a_direction_without_roles_cannot_be_claimed(tiny, with_features, refusal):
@@ -663,6 +663,8 @@ def test_dictionaries_need_a_split_of_their_own(tiny, with_features, refusal):
         ({"steps": 0}, "plan.dictionaries.few.steps: "),
         ({"kind": "topkk"}, "plan.dictionaries.few.kind: "),
         ({"widht": 32}, "plan.dictionaries.few.widht: Extra inputs"),
+        ({"widht": 32}, "did you mean `width`?"),
+        ({"feed": {"batch_token": 8}}, "did you mean `batch_tokens`?"),
         ({"feed": {"batch_tokens": 0}}, "plan.dictionaries.few.feed.batch_tokens: "),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",

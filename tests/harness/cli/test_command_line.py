@@ -236,12 +236,12 @@ def trained(**changes):
     [
         (
             {"subjects.controls": {"linage": LINEAGE}},
-            "registration.control-without-model",
+            "registration.model-without-control",
             "did you mean `lineage`?",
         ),
         (
             {"subjects.controls": {"haar": LINEAGE}},
-            "registration.control-without-model",
+            "registration.model-without-control",
             "lineage, other-task",
         ),
         (
@@ -527,9 +527,9 @@ def test_the_demo_ends_in_a_verified_bundle_within_a_minute(tmp_path):
 def test_an_interrupted_run_is_aborted_keeps_its_stages_and_says_how_to_go_on(
     small, tmp_path, sent
 ):
-    folder, identifier = small
+    folder, _ = small
     home = str(tmp_path / "home")
-    prebench("register", "claim.yaml", "--workspace", home, cwd=folder)
+    identifier = as_json("register", "claim.yaml", "--workspace", home, cwd=folder)["id"]
     process = subprocess.Popen(
         [str(PREBENCH), "run", identifier[:12], "--workspace", home],
         cwd=folder,

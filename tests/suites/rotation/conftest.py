@@ -217,6 +217,16 @@ class Plain:
         cross = (b - b.mean(0)).T @ (a - a.mean(0))
         return np.trace(cross) / np.linalg.svd(cross, compute_uv=False).sum()
 
+    def polar(self, site):
+        """The rotation R with the largest tr R^T C at the evaluation."""
+        b, a = self.states("evaluate", site)
+        u, _, vt = np.linalg.svd((b - b.mean(0)).T @ (a - a.mean(0)))
+        return u @ vt
+
+    def code(self, site, variant, states):
+        """Reconstruction and number of active features of the case's dictionary."""
+        return code(self.case.dictionary.source.trained[site, variant].dictionary, states)
+
     def rotation(self, site, rows=slice(None)):
         """R and the singular values and vectors that it comes from."""
         b, a = (x[rows] for x in self.states("fit", site))

@@ -167,15 +167,58 @@ def test_the_judge_gets_the_same_values_from_the_columns(found):
     assert seen == {"one_minus_ratio", "ratio", "difference", "mean", "rare_mean"}
 
 
-def test_a_block_holds_the_sums_of_its_own_sequences(case, plain, found):
-    site = SITES[0]
-    carried, a = plain(case).carried(site, "rotated")
+@pytest.mark.parametrize("site", SITES)
+def test_a_block_holds_the_sums_of_its_own_sequences(case, plain, found, site):
+    """Centres and weights are those of the whole evaluation: the jackknife deletes sums alone."""
+    one = plain(case)
+    (b, a), x = one.states("evaluate", site), {arm: one.carried(site, arm)[0] for arm in ARMS}
     mask = case_corpus().sample(case.samples.evaluate).mask
     block = np.repeat(np.arange(330) // 16, mask.sum(1))
-    m = next(m for m in found if (m.statistic, m.site, m.arm) == (PAIRED, site, "rotated"))
-    for name, rows in (("residual", a - carried), ("total", a - a.mean(0))):
-        expected = np.bincount(block, np.square(rows).sum(1))
-        np.testing.assert_allclose(m.columns[name], expected, rtol=1e-8)
+    polar = one.polar(site)
+    own, rotated = (one.code(site, "re", states) for states in (a, x["rotated"]))
+    squares = {
+        "own": own[0] - a,
+        "a": a - a.mean(0),
+        "rotated": x["rotated"] - a,
+        "linear": x["linear"] - a,
+        "coded": rotated[0] - x["rotated"],
+        "x": x["rotated"] - x["rotated"].mean(0),
+        "paired": rotated[0] - a,
+    }
+    of = {name: np.square(rows).sum(1) for name, rows in squares.items()}
+    centred = b - b.mean(0)
+    expected = {
+        (PAIRED, "rotated"): {"residual": of["rotated"], "total": of["a"]},
+        (EXCESS, None): {
+            "residual_a": of["linear"],
+            "total_a": of["a"],
+            "residual_b": of["rotated"],
+            "total_b": of["a"],
+        },
+        ("rotation.identity_share@1", None): {
+            "numerator": (centred * squares["a"]).sum(1),
+            "denominator": (centred @ polar * squares["a"]).sum(1),
+        },
+        ("sae.ev.self@1", "re"): {"residual": of["own"], "total": of["a"]},
+        ("sae.ev.rotated@1", "re"): {"residual": of["coded"], "total": of["x"]},
+        ("sae.ev.paired@1", "re"): {"residual": of["paired"], "total": of["a"]},
+        ("sae.ev.gap_to_self@1", "re"): {
+            "residual_a": of["coded"],
+            "total_a": of["x"],
+            "residual_b": of["own"],
+            "total_b": of["a"],
+        },
+        ("sae.l0@1", "re"): {"total": own[1], "weight": np.ones(len(a))},
+    }
+    measured = {(m.statistic, m.arm): m.columns for m in found if m.site == site}
+    for key, columns in expected.items():
+        assert measured[key].keys() == columns.keys()
+        for name, tokens in columns.items():
+            sums = np.bincount(block, tokens)
+            scale = np.abs(sums).max()
+            np.testing.assert_allclose(
+                measured[key][name], sums, rtol=1e-7, atol=1e-9 * scale, err_msg=str((key, name))
+            )
 
 
 def test_block_size_does_not_move_the_values(case, context, value, values):
