@@ -75,8 +75,9 @@ def _measure(cases: Sequence[Case], context: Context) -> list[list[Measured]]:
     plan: RotationPlan = context.plan
     wanted = [_readable(context.wanted_of(index)) for index in range(len(cases))]
     sites = plan.sites if any(wanted) else ()
-    halved = any({RANK_STABLE.id, RANK_GAP.id} & {one for one, _ in asked} for asked in wanted)
-    frames = _frames(cases, context, sites=sites, parts=2 if halved else 1)
+    # Halves are read where the plan explores. In every pass then, for the order of summation must
+    # not depend on which cases are measured together: a resumed attempt gives the same bytes.
+    frames = _frames(cases, context, sites=sites, parts=2 if plan.explores else 1)
     made = [
         [_reading(frame, Place(statistic, site, arm)) for site in sites for statistic, arm in asked]
         for frame, asked in zip(frames, wanted, strict=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import median
 
 from harness.case import Case
 from harness.controls import smaller, tokpos_shuffled
@@ -49,8 +48,3 @@ def _gain(
     if any(value is None for value in values):
         return Measured(gain, site, undefined="some draws of tokpos-shuffled have no value")
     return Measured(gain, site, value=real.value, draws=tuple(values))
-
-
-def value(found: Measured) -> float:
-    """The gain itself: value minus the median of the draws."""
-    return (found.value or 0.0) - median(d for d in found.draws or () if d is not None)

@@ -400,3 +400,12 @@ def test_what_is_not_wanted_costs_no_pass_over_the_samples(case, samples, contex
 
     measure([mine], context(("bar.behavioural.kl@1", None), corpus=Recorded()))
     assert splits == ["evaluate"]
+
+
+def test_an_offset_is_added_to_the_other_models_states_at_its_site_alone(small):
+    offset = torch.arange(64, dtype=torch.float64)
+    moved = replace(small, activations=Activations({SITES[0]: offset}))
+    (other, reference, _), (own, same, _) = drawn(moved), drawn(small)
+    np.testing.assert_allclose(other - own, np.broadcast_to(offset, own.shape), atol=1e-12)
+    np.testing.assert_array_equal(reference, same)
+    np.testing.assert_array_equal(drawn(moved, site=SITES[1])[0], drawn(small, site=SITES[1])[0])
