@@ -304,6 +304,14 @@ class Registration(Record):
         """Plain data, as frozen; absent optional fields are left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
+    def resolves_its_own_models(self) -> bool:
+        """Whether what was resolved is, name by name, what the hypothesis names."""
+        written, resolved = self.claim.subjects, self.resolved.subjects
+        groups = ((written.others, resolved.others), (written.controls, resolved.controls))
+        return written.reference == resolved.reference.written and all(
+            named == {label: one.written for label, one in found.items()} for named, found in groups
+        )
+
     def canonical(self) -> bytes:
         """The frozen bytes."""
         return canonical(self.plain())

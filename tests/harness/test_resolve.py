@@ -709,3 +709,24 @@ def test_what_is_explored_is_all_or_what_is_claimed(tiny, refusal, given):
     message = refusal(tiny({"plan.explore": given}), code="registration.bad-plan")
     assert "plan.explore" in message
     assert "'all' or 'claimed'" in message
+
+
+@pytest.mark.parametrize(
+    ("field", "renamed"),
+    [
+        ("reference", "zoo:dyck3/shared-0"),
+        ("others", {"b": "zoo:dyck3/shared-0"}),
+        ("controls", {"lineage": "zoo:dyck3/indep-101"}),
+        ("controls", {}),
+    ],
+)
+def test_a_registration_knows_whether_it_resolves_the_models_that_it_names(
+    tiny, prepared_from, field, renamed
+):
+    frozen = prepared_from(tiny({"subjects.controls": {"lineage": LINEAGE}})).registration
+    assert frozen.resolves_its_own_models()
+    subjects = frozen.claim.subjects.model_copy(update={field: renamed})
+    forged = frozen.model_copy(
+        update={"claim": frozen.claim.model_copy(update={"subjects": subjects})}
+    )
+    assert not forged.resolves_its_own_models()

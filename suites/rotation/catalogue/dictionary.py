@@ -9,6 +9,9 @@ from prereg.resolved import StatisticSpec
 from suites.rotation.catalogue.alignment import CARRIED
 from suites.rotation.catalogue.controls import DESTROYED, IDENTICAL, TWINS, Roles, roles
 
+LEAST_OWN = 0.5
+"""EV at home below which a dictionary is broken, and a gap to it would be won or lost by that."""
+
 _SOURCE = "explained variance of a dictionary's reconstruction, pooled, centred on the mean"
 _ROTATED = "the dictionary of the reference on x~_B against x~_B: EV = 1 - sum |D(x~_B) - x~_B|^2"
 _OTHER_FITS = "no control has a role: its map is not the one that the controls replace"
@@ -116,7 +119,7 @@ LINEAR = ROTATED.model_copy(
 GAP = StatisticSpec(
     id="sae.ev.gap_to_self@1",
     title="EV of the dictionary, rotated minus self",
-    formula="sae.ev.rotated minus sae.ev.self",
+    formula=f"sae.ev.rotated minus sae.ev.self; undefined where the latter is below {LEAST_OWN}",
     unit="1",
     source=f"{_SOURCE}; as published, but fitted and evaluated on disjoint samples",
     estimator="difference",

@@ -14,7 +14,9 @@ from harness.gauge import fit
 from harness.gauge.fit import Array
 from harness.runners.measure import View
 from harness.sae.dictionary import Dictionary
-from suites.rotation.catalogue.dictionary import BY_ARM
+from harness.statistics.explained_variance import from_sums
+from harness.statistics.undefined import UndefinedError
+from suites.rotation.catalogue.dictionary import BY_ARM, LEAST_OWN
 from suites.rotation.measure.frame import Frame, at, squared
 from suites.rotation.measure.reading import Column, Place, Reading, Sums, ev, ev_difference
 
@@ -126,7 +128,7 @@ class _Coded:
             "residual_b": self._own_residual,
             "total_b": self._own_total,
         }
-        return Reading(place, columns, ev_difference)
+        return Reading(place, columns, _gap)
 
     def paired(self, place: Place) -> Reading:
         """EV of D(x~_B) against x_A."""
@@ -170,6 +172,20 @@ class _Coded:
 
     def _total(self, view: View, *, arm: str) -> Tensor:
         return self.frame.carried_total(view, self.site, arm)
+
+
+def _gap(sums: Sums) -> float:
+    """Rotated minus self.
+
+    Raises:
+        UndefinedError: the dictionary hardly explains its own model: a gap to that says nothing.
+    """
+    own = from_sums(residual=sums["residual_b"], total=sums["total_b"])
+    if own < LEAST_OWN:
+        raise UndefinedError(
+            f"the dictionary explains {own:.3g} of its own model's states, less than {LEAST_OWN}"
+        )
+    return ev_difference(sums)
 
 
 def _mean(sums: Sums) -> float:

@@ -256,3 +256,15 @@ def test_principal_components_are_ordered_by_variance(small, plain):
     held = np.square((a - a.mean(0)) @ vectors).mean(0)
     np.testing.assert_allclose(held, values, rtol=1e-6, atol=1e-9)
     assert (np.diff(held) <= 1e-9).all()
+
+
+def test_a_gap_to_a_dictionary_that_is_broken_at_home_is_undefined(small, given, exact, context):
+    trained = exact.trained[SITES[0], "top"]
+    broken = replace(trained.dictionary, b_dec=trained.dictionary.b_dec + 1e3)
+    changed = {**exact.trained, (SITES[0], "top"): Trained(broken, trained.facts)}
+    case = replace(small, dictionary=DictionaryChoice(given(changed)))
+    row = measure([case], context((GAP, "top"), (SELF, "top")))[0]
+    found = {(m.statistic, m.site): m for m in row}
+    assert found[SELF, SITES[0]].value < 0.5
+    assert "of its own model's states, less than 0.5" in found[GAP, SITES[0]].undefined
+    assert found[GAP, SITES[1]].value is not None
