@@ -21,7 +21,7 @@ class Measured:
 
     Exactly one of `value` and `undefined` is given. `columns` are per-block sums, [blocks] each,
     of which `value` is the statistic's own function, computed apart from the judge's; `draws` are
-    what `value` is held against, where its estimator reads some (none for an undefined one).
+    what `value` is held against, where its estimator reads some.
     """
 
     statistic: str
@@ -30,7 +30,7 @@ class Measured:
     columns: Mapping[str, NDArray[np.float64]] | None = None
     undefined: str | None = None
     arm: str | None = None
-    draws: tuple[float | None, ...] | None = None
+    draws: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def record(found: Measured, *, spec: StatisticSpec, pair: str | None, case: str)
         columns=None
         if columns is None
         else {name: tuple(float(x) for x in column) for name, column in columns.items()},
-        draws=None if found.draws is None else _draws(found.draws, undefined="not defined"),
+        draws=found.draws,
         undefined=found.undefined,
     )
 
@@ -86,7 +86,3 @@ def draws_record(
             for draw in found
         ),
     )
-
-
-def _draws(values: Sequence[float | None], *, undefined: str) -> tuple[float | Undefined, ...]:
-    return tuple(Undefined(undefined=undefined) if value is None else value for value in values)

@@ -289,9 +289,12 @@ def _check_sites(plan: Plan, reference: Located) -> None:
 
 def _statistics(hypothesis: Hypothesis, chosen: Suite, plan: Plan) -> dict[str, StatisticSpec]:
     """Every statistic of the suite, with frozen parameters; claims are checked against them."""
+    frozen = _frozen(chosen, plan)
     for name, judged in hypothesis.judged().items():
         place = f"bars.{name}" if isinstance(judged, Bar) else f"claim {name!r}"
-        _check_claim(place, name, judged, hypothesis=hypothesis, chosen=chosen, plan=plan)
+        _check_claim(
+            place, name, judged, hypothesis=hypothesis, chosen=chosen, plan=plan, frozen=frozen
+        )
     primary = [j for j in hypothesis.judged().values() if isinstance(j, Bar) or j.role == "primary"]
     if not primary:
         raise InputError(
@@ -300,7 +303,7 @@ def _statistics(hypothesis: Hypothesis, chosen: Suite, plan: Plan) -> dict[str, 
             fix="give a bar a threshold, or make a claim `role: primary`",
             code="registration.nothing-judged",
         )
-    return _frozen(chosen, plan)
+    return frozen
 
 
 def _frozen(chosen: Suite, plan: Plan) -> dict[str, StatisticSpec]:
@@ -317,6 +320,7 @@ def _check_claim(
     hypothesis: Hypothesis,
     chosen: Suite,
     plan: Plan,
+    frozen: Mapping[str, StatisticSpec],
 ) -> None:
     if judged.statistic not in chosen.statistics:
         raise InputError(
@@ -326,7 +330,6 @@ def _check_claim(
             + (" Or let the bar abstain, with a reason." if isinstance(judged, Bar) else ""),
             code="registration.unknown-statistic",
         )
-    frozen = _frozen(chosen, plan)
     if judged.statistic not in frozen:
         raise InputError(
             f"{place}: {judged.statistic}, which this plan does not measure",

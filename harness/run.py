@@ -15,7 +15,7 @@ from harness.judging import read_evidence, write_evidence
 from harness.judging.evidence import MAIN, Evidence, EvidenceHeader, EvidenceRecord
 from harness.measured import Context, Measured, draws_record, record
 from harness.resolve import Prepared, differences, prepare
-from harness.stages import Stage, StageStore
+from harness.stages import Kept, Stage, StageStore
 from harness.suite import Wanted, load_callable
 from harness.workload import wanted
 from prereg.attempts import Attempt
@@ -194,7 +194,8 @@ def _pair(
         _task(registration, session, pair=pair, case=case, control=control)
         for control in (None, *registration.resolved.suite.controls)
     ]
-    waiting = [task for task in tasks if session.store.find(task.stage) is None]
+    kept = {task.name: session.store.find(task.stage) for task in tasks}
+    waiting = [task for task in tasks if kept[task.name] is None]
     found: dict[str, list[EvidenceRecord]] = {}
     records: list[EvidenceRecord] = []
     for task in tasks:
@@ -203,7 +204,7 @@ def _pair(
             together = [other for other in waiting if other.joins(task)]
             session.progress(f"measuring {pair}: {', '.join(t.name for t in together)}")
             found |= _records(registration, session, pair=pair, tasks=together)
-        records += _enter(session, task, records=found.get(task.name), begun=begun)
+        records += _enter(session, task, kept[task.name] or found[task.name], begun=begun)
     return records
 
 
@@ -251,27 +252,15 @@ def _task(
 
 
 def _enter(
-    session: _Session, task: _Task, *, records: Sequence[EvidenceRecord] | None, begun: float
+    session: _Session, task: _Task, source: Kept | list[EvidenceRecord], *, begun: float
 ) -> Iterable[EvidenceRecord]:
-    """Keeps a stage and enters it in the ledger; its records, read back from what was kept.
-
-    Raises:
-        IntegrityError: a stage that an earlier attempt had finished is gone since.
-    """
+    """Keeps a stage and enters it in the ledger; its records, read back from what was kept."""
     stage, reused_from = task.stage, None
-    if records is None:
-        kept = session.store.find(stage)
-        if kept is None:
-            raise IntegrityError(
-                f"the stage {stage.name}, which an earlier attempt had finished, is gone",
-                expected="stages that stay while a run reads them",
-                fix="run again: what is missing is measured",
-                code="run.stage-gone",
-            )
-        session.progress(f"{stage.name}: taken from attempt {kept.attempt}")
-        data, reused_from = kept.data, kept.attempt
+    if isinstance(source, Kept):
+        session.progress(f"{stage.name}: taken from attempt {source.attempt}")
+        data, reused_from = source.data, source.attempt
     else:
-        data = write_evidence(Evidence(header=session.header, records=tuple(records)))
+        data = write_evidence(Evidence(header=session.header, records=tuple(source)))
     session.store.keep(stage, data)
     session.attempt.enter_stage(
         stage.name, key=stage.key, digest=sha256(data), reused_from=reused_from

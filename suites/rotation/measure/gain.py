@@ -44,7 +44,7 @@ def _gain(
     real, *draws = (row[*OF[gain], site] for row in by_case)
     if real.value is None:
         return Measured(gain, site, undefined=real.undefined)
-    values = [draw.value for draw in draws]
-    if any(value is None for value in values):
+    values = tuple(draw.value for draw in draws if draw.value is not None)
+    if len(values) < len(draws):
         return Measured(gain, site, undefined="some draws of tokpos-shuffled have no value")
-    return Measured(gain, site, value=real.value, draws=tuple(values))
+    return Measured(gain, site, value=real.value, draws=values)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from harness.measured import Measured
@@ -27,12 +30,15 @@ class Place(NamedTuple):
     site: str
     arm: str | None = None
 
-    def measured(self, value: Callable[[], float]) -> Measured:
-        """The scalar without columns: exact, or undefined with the reason."""
+    def measured(
+        self, value: Callable[[], float], columns: Mapping[str, NDArray[np.float64]] | None = None
+    ) -> Measured:
+        """The scalar and its columns (none: it is exact), or undefined with the reason."""
+        at = partial(Measured, self.statistic, self.site, arm=self.arm)
         try:
-            return Measured(self.statistic, self.site, arm=self.arm, value=value())
+            return at(value=value(), columns=columns)
         except UndefinedError as error:
-            return Measured(self.statistic, self.site, arm=self.arm, undefined=str(error))
+            return at(undefined=str(error))
 
 
 @dataclass(frozen=True)
@@ -70,13 +76,8 @@ class ReadingMeter(BlockSums):
         found = []
         for i, reading in enumerate(self.readings):
             columns = {name: sums[f"{i}/{name}"] for name in reading.columns}
-            statistic, site, arm = reading.place
-            try:
-                value = reading.value({name: float(c.sum()) for name, c in columns.items()})
-            except UndefinedError as error:
-                found.append(Measured(statistic, site, arm=arm, undefined=str(error)))
-            else:
-                found.append(Measured(statistic, site, arm=arm, value=value, columns=columns))
+            totals = {name: float(column.sum()) for name, column in columns.items()}
+            found.append(reading.place.measured(partial(reading.value, totals), columns))
         return found
 
 
