@@ -140,8 +140,10 @@ def _card(
         "threads": set_threads(),
         "libraries": library_versions(),
     }
-    if recipe.shared_io is not None:
-        card["shared_io"] = weights(recipe.shared_io)
+    for role in ("start", "teacher", "shared_io"):
+        named = getattr(recipe, role)
+        if named is not None:
+            card[role] = weights(named)
     if recipe.checkpoints:
         card["checkpoints"] = {
             f"step-{step}": weights(f"path:{folder / f'step-{step}'}")

@@ -21,6 +21,7 @@ from harness.subjects.dyck_config import DyckConfig
 from harness.subjects.loading import load
 from harness.subjects.recipe import Recipe
 from harness.subjects.reference import locate
+from harness.subjects.subject import DyckSubject
 from prereg.errors import InputError
 
 Keep = Callable[[int, Mapping[str, Tensor]], None]
@@ -53,16 +54,42 @@ def task_loss(logits: Mapping[str, Tensor], block: Block) -> Tensor:
     return torch.stack(losses).mean()
 
 
-class TrainSubject(LightningModule):
-    """Minimises `task_loss` by the recipe's optimiser and schedule."""
+def imitation_loss(
+    logits: Mapping[str, Tensor], taught: Mapping[str, Tensor], block: Block
+) -> Tensor:
+    """KL(teacher || model) in nats, mean over non-padding positions, then over output heads.
 
-    def __init__(self, model: DyckTransformer, recipe: Recipe) -> None:
+    Args:
+        logits: of the model, by output head, [b, t, classes].
+        taught: of the teacher, same heads and shapes.
+        block: whose mask says which positions count.
+    """
+    losses = []
+    for head, scores in logits.items():
+        log_q, log_p = (x[block.mask].log_softmax(-1) for x in (scores, taught[head]))
+        losses.append((log_p.exp() * (log_p - log_q)).sum(-1).mean())
+    return torch.stack(losses).mean()
+
+
+class TrainSubject(LightningModule):
+    """Minimises `task_loss`, or `imitation_loss`, by the recipe's optimiser and schedule."""
+
+    def __init__(
+        self, model: DyckTransformer, recipe: Recipe, *, teacher: DyckTransformer | None = None
+    ) -> None:
         super().__init__()
         self.model = model
         self.recipe = recipe
+        self.teacher = teacher
 
     def training_step(self, block: Block, _: int) -> Tensor:
-        loss = task_loss(self.model(block.ids), block)
+        logits = self.model(block.ids)
+        if self.teacher is None:
+            loss = task_loss(logits, block)
+        else:
+            with torch.no_grad():
+                taught = self.teacher(block.ids)
+            loss = imitation_loss(logits, taught, block)
         self.log("loss", loss, prog_bar=True)
         return loss
 
@@ -110,12 +137,17 @@ def train(
         trainer_options: the Lightning Trainer's own.
 
     Raises:
-        InputError: the model whose weights are to be shared has another shape.
+        InputError: a model that the recipe names has another shape.
     """
     set_threads()
     model = DyckTransformer(DyckConfig.model_validate(recipe.config))
     start = torch.Generator().manual_seed(torch_seed(recipe.init_seed, "init"))
     initialise(model, generator=start, std=recipe.init_std)
+    if recipe.start is not None:
+        model.load_state_dict(_donor(model, recipe.start, "with which it starts").weights())
+    teacher = None
+    if recipe.teacher is not None:
+        teacher = _donor(model, recipe.teacher, "whose outputs are learnt").model
     if recipe.shared_io is not None:
         _share_io(model, recipe.shared_io)
     trainer = make_trainer(
@@ -125,21 +157,30 @@ def train(
         **trainer_options,
     )
     with interruptible():
-        trainer.fit(TrainSubject(model, recipe), DataLoader(BatchStream(recipe), batch_size=None))
+        trainer.fit(
+            TrainSubject(model, recipe, teacher=teacher),
+            DataLoader(BatchStream(recipe), batch_size=None),
+        )
     return model
+
+
+def _donor(model: DyckTransformer, reference: str, role: str) -> DyckSubject:
+    """The model of that reference, of the same shape."""
+    donor = locate(reference)
+    if donor.config != model.config:
+        raise InputError(
+            f"the shape of {reference}, {role}",
+            expected=f"the recipe's own: {model.config}",
+            fix="name a model of the recipe's shape",
+            code="recipe.other-shape",
+        )
+    return load(donor)
 
 
 def _share_io(model: DyckTransformer, reference: str) -> None:
     """Gives the model the input and output weights of another, and freezes them."""
-    donor = locate(reference)
-    if donor.config != model.config:
-        raise InputError(
-            f"the shape of {reference}, whose input and output weights are to be shared",
-            expected=f"the recipe's own: {model.config}",
-            fix="share the weights of a model of one shape",
-            code="recipe.other-shape",
-        )
-    given, own = load(donor).weights(), dict(model.named_parameters())
+    donor = _donor(model, reference, "whose input and output weights are to be shared")
+    given, own = donor.weights(), dict(model.named_parameters())
     with torch.no_grad():
         for name in donor.architecture.shared_io:
             own[name].copy_(given[name])

@@ -41,6 +41,12 @@ class Recipe(Record):
     config: dict[str, int | float] = Field(default={}, description="Departures from its defaults.")
     init_seed: int = Field(ge=0, lt=2**53, description="Root seed of the initial weights.")
     init_std: float = Field(0.02, gt=0, description="Standard deviation of the initial weights.")
+    start: str | None = Field(
+        None, description="Model whose weights it starts with, in the place of an initialisation."
+    )
+    teacher: str | None = Field(
+        None, description="Model whose outputs are learnt, in the place of the labels."
+    )
     shared_io: str | None = Field(
         None, description="Model whose input and output weights it starts with and keeps, frozen."
     )
