@@ -18,10 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples that maps are fitted on and those that statistics are evaluated on."""
+    """The samples that maps are fitted on and those that statistics are evaluated on.
+
+    On `counterfactual` components are patched (bar C), on `ablation` they are ablated (bar Pr);
+    none where the registration has no such split.
+    """
 
     fit: SampleRange
     evaluate: SampleRange
+    counterfactual: SampleRange | None = None
+    ablation: SampleRange | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,18 @@ class DictionaryChoice:
 
 
 @dataclass(frozen=True)
+class ComponentChoice:
+    """Which component of the other model stands for which of the reference's.
+
+    `aligned`: the one that the registered alignment of the weights finds. `shuffled`: any, by a
+    permutation of all labels from the stream `seed`.
+    """
+
+    rule: Literal["aligned", "shuffled"] = "aligned"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
 class Case:
     """Everything that a statistic may read; nothing in it says which control it is."""
 
@@ -97,3 +115,4 @@ class Case:
     map: MapChoice = MapChoice()
     activations: Activations = Activations()
     dictionary: DictionaryChoice = DictionaryChoice()
+    components: ComponentChoice = ComponentChoice()

@@ -29,7 +29,7 @@ def compare(registration: Registration) -> tuple[list[str], list[str]]:
     else:
         try:
             plan = plan_of(claim, chosen)
-            statistics, suite = catalogue(claim, chosen, plan)
+            statistics, suite = catalogue(claim, chosen, plan, shape=resolved.shape)
         except InputError as error:
             return [f"could not have been registered: {error.found}"], notes
         for what, frozen, here in (

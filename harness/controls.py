@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import torch
 
-from harness.case import Activations, Case, Gaussian, MapChoice, Pairing, Samples
+from harness.case import Activations, Case, ComponentChoice, Gaussian, MapChoice, Pairing
 from harness.gauge import fit
 from harness.gauge.residual import fold, rotate
 from harness.streams import generator, stream_seed, torch_seed
@@ -28,7 +28,7 @@ def itself(case: Case) -> Case:
 
 def itself_fresh(case: Case) -> Case:
     """The reference against itself, on the evaluation samples that follow the registered ones."""
-    fresh = Samples(fit=case.samples.fit, evaluate=case.samples.evaluate.following())
+    fresh = replace(case.samples, evaluate=case.samples.evaluate.following())
     return replace(case, other=case.reference, samples=fresh)
 
 
@@ -65,6 +65,18 @@ def untrained(case: Case, *, seed: int) -> Case:
     """A fresh initialisation as the other model."""
     start = torch.Generator().manual_seed(torch_seed(seed, "untrained"))
     return replace(case, other=case.reference.fresh(generator=start))
+
+
+def untrained_both(case: Case, *, seed: int) -> Case:
+    """One fresh initialisation as both models: what then agrees, agrees by construction."""
+    fresh = untrained(case, seed=seed)
+    return replace(fresh, reference=fresh.other)
+
+
+def shuffled_components(case: Case, *, seed: int, draw: int) -> Case:
+    """The labels of the other model's components permuted, by the permutation of this draw."""
+    labels = ComponentChoice("shuffled", stream_seed(seed, "shuffled-components", draw))
+    return replace(case, components=labels)
 
 
 def instead(case: Case, *, model: Subject) -> Case:
@@ -109,7 +121,5 @@ def tokpos_shuffled(case: Case, *, seed: int, draw: int, sequences: int) -> Case
 
 def smaller(case: Case, sequences: int) -> Case:
     """The case on the first sequences of its fit and evaluation samples."""
-    samples = case.samples
-    return replace(
-        case, samples=Samples(samples.fit.head(sequences), samples.evaluate.head(sequences))
-    )
+    fit, evaluate = case.samples.fit.head(sequences), case.samples.evaluate.head(sequences)
+    return replace(case, samples=replace(case.samples, fit=fit, evaluate=evaluate))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,9 @@ from prereg.resolved import StatisticSpec
 class Measured:
     """One scalar of one case.
 
-    Exactly one of `value` and `undefined` is given. `columns` are per-block sums, [blocks] each,
-    of which `value` is the statistic's own function, computed apart from the judge's; `draws` are
-    what `value` is held against, where its estimator reads some.
+    Exactly one of `value`, `bounds` and `undefined` is given. `columns` are per-block sums,
+    [blocks] each, of which `value` is the statistic's own function, computed apart from the
+    judge's; `draws` are what `value` is held against, where its estimator reads some.
     """
 
     statistic: str
@@ -31,6 +31,7 @@ class Measured:
     undefined: str | None = None
     arm: str | None = None
     draws: tuple[float, ...] | None = None
+    bounds: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Context:
     wanted: Wanted | tuple[Wanted, ...]  # for all cases, or for each; the rest may be left out
     seed: int  # root of the streams of what a statistic itself draws
     trainer_options: Mapping[str, Any]
+    memory: dict[Any, Any] = field(default_factory=dict)
+    """What measuring keeps between the calls of one attempt, by what it is a function of."""
 
     def wanted_of(self, case: int) -> Wanted:
         """What is to be measured of the case of that number."""
@@ -65,6 +68,7 @@ def record(found: Measured, *, spec: StatisticSpec, pair: str | None, case: str)
         if columns is None
         else {name: tuple(float(x) for x in column) for name, column in columns.items()},
         draws=found.draws,
+        bounds=found.bounds,
         undefined=found.undefined,
     )
 

@@ -7,15 +7,16 @@ from math import prod
 from typing import Any
 
 from harness.corpora.catalogue import corpus, ranges
-from harness.judging.family import family_size, members
+from harness.judging.family import family_size, is_primary, members
 from harness.judging.jackknife import MIN_EFFECTIVE_BLOCKS
 from harness.judging.multiplicity import member_level, smallest_draws, smallest_n_rare
+from harness.judging.reach import WITHOUT_BLOCKS, Size, sentence
 from harness.resolve import Prepared
 from harness.subjects.architecture import RESIDUAL
 from harness.suite import Workload
 from harness.workload import jobs, slowness
 from prereg.errors import InputError
-from prereg.registration import Registration
+from prereg.registration import Bar, Claim, CorpusChoice, Registration
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,10 @@ class Outlook:
     family: int
     member_level: float
     blocks: int
+    """Of the split `evaluate`."""
     members: dict[str, int]
+    reach: dict[str, str]
+    """What could PASS, a sentence a bar or claim; none of those of which nothing is known."""
     controls: tuple[str, ...]
     draws: int
     seconds: float | None
@@ -42,13 +46,11 @@ def outlook(prepared: Prepared) -> Outlook:
     """What the registration could decide.
 
     Raises:
-        InputError: nothing at all, because there are too few blocks for any interval.
+        InputError: nothing at all, because there are too few blocks for an interval.
     """
     registration = prepared.registration
     claim = registration.claim
-    samples, size = claim.corpus.splits["evaluate"], claim.corpus.block
-    blocks = -(-samples // size)
-    _insist_on_blocks(samples, size=size, blocks=blocks)
+    _insist_on_blocks(registration)
     _insist_on_fit(prepared)
     width = prepared.reference.architecture.size(RESIDUAL)
     for name, judged in claim.judged().items():
@@ -60,25 +62,68 @@ def outlook(prepared: Prepared) -> Outlook:
         id=registration.id,
         family=m,
         member_level=member_level(claim.decision.level, m),
-        blocks=blocks,
+        blocks=_blocks(claim.corpus, "evaluate"),
         members={name: len(found) for name, found in family.items()},
+        reach=_reach(registration, m=m),
         controls=tuple(control.name for control in registration.resolved.suite.controls),
         draws=registration.resolved.suite.draws,
         seconds=_seconds(prepared),
-        warnings=(*prepared.plan.warnings(), *_warnings(registration, m=m, samples=samples)),
+        warnings=(*prepared.plan.warnings(), *_warnings(registration, m=m)),
     )
 
 
-def _insist_on_blocks(samples: int, *, size: int, blocks: int) -> None:
+def _blocks(choice: CorpusChoice, split: str) -> int:
+    return -(-choice.splits[split] // choice.block)
+
+
+def _insist_on_blocks(registration: Registration) -> None:
     """Blocks differ in tokens, so some more are needed than the effective ones that decide."""
     needed = round(1.2 * MIN_EFFECTIVE_BLOCKS)
-    if blocks < needed:
-        raise InputError(
-            f"corpus.splits.evaluate: {samples} samples in blocks of {size} are {blocks} blocks",
-            expected=f"at least {needed} blocks: with fewer, members come out UNDECIDABLE",
-            fix=f"set evaluate to {needed * size} or more, or make the blocks smaller",
-            code="registration.too-few-blocks",
+    choice = registration.claim.corpus
+    for name, judged in registration.claim.judged().items():
+        spec = registration.resolved.statistics[judged.statistic]
+        if spec.estimator in WITHOUT_BLOCKS:
+            continue
+        samples, blocks = choice.splits[spec.split], _blocks(choice, spec.split)
+        if blocks < needed:
+            raise InputError(
+                f"corpus.splits.{spec.split}: {samples} samples in blocks of {choice.block} are "
+                f"{blocks} blocks, for {name} ({spec.id})",
+                expected=f"at least {needed} blocks: with fewer, members come out UNDECIDABLE",
+                fix=f"set {spec.split} to {needed * choice.block} or more, or make the blocks "
+                "smaller",
+                code="registration.too-few-blocks",
+            )
+
+
+def _reach(registration: Registration, *, m: int) -> dict[str, str]:
+    """What could PASS, at the level of the interval that decides."""
+    choice = registration.claim.corpus
+    level = registration.claim.decision.level
+    found = {}
+    for name, judged in registration.claim.judged().items():
+        spec = registration.resolved.statistics[judged.statistic]
+        size = Size(
+            samples=choice.splits[spec.split],
+            blocks=_blocks(choice, spec.split),
+            seeds=len(_pairs(registration, judged)) if judged.pool == "seeds" else 0,
         )
+        said = sentence(
+            spec, judged.region, size=size, level=member_level(level, _sharing(judged, m=m))
+        )
+        if said is not None:
+            found[name] = said
+    return found
+
+
+def _sharing(judged: Bar | Claim, *, m: int) -> int:
+    """Members that share the error with those of a claim: a secondary one has it to itself."""
+    return m if is_primary(judged) else 1
+
+
+def _pairs(registration: Registration, judged: Bar | Claim) -> tuple[str, ...]:
+    known = tuple(registration.claim.subjects.others)
+    return known if judged.over.pairs == "all" else judged.over.pairs
 
 
 def _seconds(prepared: Prepared) -> float | None:
@@ -90,13 +135,14 @@ def _seconds(prepared: Prepared) -> float | None:
     choice = registration.claim.corpus
     seen = corpus(choice).sample(ranges(choice)["evaluate"].head(256))
     load = Workload(
-        jobs=jobs(registration, explores=prepared.plan.explores),
-        pairs=len(prepared.others),
+        jobs=jobs(registration, plan=prepared.plan),
+        pairs=max(1, len(prepared.others)),  # within one model it is its own
         splits=choice.splits,
         tokens=float(seen.mask.sum()) / len(seen.mask),
         width=reference.architecture.size(RESIDUAL),
         parameters=sum(prod(tensor.shape) for tensor in reference.tensors.values()),
         positions=seen.mask.shape[1],
+        components=len(registration.resolved.shape.components),
     )
     return float(f"{predict(prepared.plan, load) * slowness():.2g}")  # no more is known
 
@@ -120,9 +166,7 @@ def _insist_on_fit(prepared: Prepared) -> None:
 
 def _insist_on_seeds(registration: Registration) -> None:
     for name, judged in registration.claim.judged().items():
-        pairs = (
-            registration.claim.subjects.others if judged.over.pairs == "all" else judged.over.pairs
-        )
+        pairs = _pairs(registration, judged)
         if judged.pool == "seeds" and len(pairs) < 2:
             raise InputError(
                 f"{name}: pool: seeds over {len(pairs)} pair",
@@ -132,21 +176,23 @@ def _insist_on_seeds(registration: Registration) -> None:
             )
 
 
-def _warnings(registration: Registration, *, m: int, samples: int) -> list[str]:
+def _warnings(registration: Registration, *, m: int) -> list[str]:
     found = []
     level = registration.claim.decision.level
     for name, judged in registration.claim.judged().items():
         spec = registration.resolved.statistics[judged.statistic]
-        draws = smallest_draws(level, m=m)
+        share = _sharing(judged, m=m)
+        draws = smallest_draws(level, m=share)
         if spec.estimator == "draws" and spec.parameters.get("draws", 0) < draws:
             found.append(f"{name}: a PASS needs a null of at least {draws:,} draws")
         upper = judged.region.upper
         if spec.estimator == "rare_mean" and upper < float("inf"):
-            needed = smallest_n_rare(spec.parameters["c"], m, level, upper)
+            samples = registration.claim.corpus.splits[spec.split]
+            needed = smallest_n_rare(spec.parameters["c"], share, level, upper)
             if samples < needed:
                 found.append(
-                    f"{name}: a PASS below {upper:g} {spec.unit} needs at least {needed:,} "
-                    f"evaluation samples, {samples:,} are registered"
+                    f"{name}: a PASS below {upper:g} {spec.unit} needs about {needed:,} samples "
+                    f"({spec.split}), {samples:,} are registered"
                 )
     if not isinstance(registration.claim.controls, str):
         found += [f"control {d.control} is dropped" for d in registration.claim.controls.drop]

@@ -17,7 +17,7 @@ from harness.data import as_json
 from harness.judging.verdict import JUDGE_VERSION
 from harness.subjects.architecture import RESIDUAL
 from harness.subjects.reference import Located, locate
-from harness.suite import Plan, Suite, suite
+from harness.suite import Plan, Scope, Suite, suite
 from prereg.errors import InputError
 from prereg.near import nearest, unknown
 from prereg.registration import Bar, Claim, ControlChanges, Hypothesis, Registration
@@ -25,6 +25,7 @@ from prereg.resolved import (
     ControlSpec,
     Resolved,
     ResolvedCorpus,
+    ResolvedShape,
     ResolvedSubjects,
     ResolvedSuite,
     StatisticSpec,
@@ -76,7 +77,10 @@ def prepare(hypothesis: Hypothesis) -> Prepared:
     _check_pairs(hypothesis, reference, others)
     _check_named(reference, named, chosen=chosen)
     _check_sites(plan, reference)
-    statistics, frozen_suite = catalogue(hypothesis, chosen, plan)
+    shape = ResolvedShape(
+        components=reference.architecture.components, outputs=tuple(reference.architecture.heads)
+    )
+    statistics, frozen_suite = catalogue(hypothesis, chosen, plan, shape=shape)
     resolved = Resolved(
         subjects=ResolvedSubjects(
             reference=reference.resolved,
@@ -84,6 +88,7 @@ def prepare(hypothesis: Hypothesis) -> Prepared:
             controls={control: model.resolved for control, model in named.items()},
         ),
         corpus=ResolvedCorpus(digest=drawn.digest(tuple(sizes[split] for split in sorted(sizes)))),
+        shape=shape,
         code=code_version(chosen.package),
         suite=frozen_suite,
         statistics=statistics,
@@ -96,14 +101,20 @@ def prepare(hypothesis: Hypothesis) -> Prepared:
 
 
 def catalogue(
-    hypothesis: Hypothesis, chosen: Suite, plan: Plan
+    hypothesis: Hypothesis, chosen: Suite, plan: Plan, *, shape: ResolvedShape
 ) -> tuple[dict[str, StatisticSpec], ResolvedSuite]:
     """The suite's statistics with frozen parameters, and the controls and figures in use.
+
+    Args:
+        hypothesis: as read.
+        chosen: its suite.
+        plan: its plan, as the suite reads it.
+        shape: of its models.
 
     Raises:
         InputError: a claim, bar or control that the suite does not have, or cannot decide.
     """
-    statistics = _statistics(hypothesis, chosen, plan)
+    statistics = _statistics(hypothesis, chosen, plan, shape=shape)
     frozen = ResolvedSuite(
         name=chosen.name,
         version=chosen.version,
@@ -287,9 +298,11 @@ def _check_sites(plan: Plan, reference: Located) -> None:
             )
 
 
-def _statistics(hypothesis: Hypothesis, chosen: Suite, plan: Plan) -> dict[str, StatisticSpec]:
+def _statistics(
+    hypothesis: Hypothesis, chosen: Suite, plan: Plan, *, shape: ResolvedShape
+) -> dict[str, StatisticSpec]:
     """Every statistic of the suite, with frozen parameters; claims are checked against them."""
-    frozen = _frozen(chosen, plan)
+    frozen = _frozen(hypothesis, chosen, plan, shape=shape)
     for name, judged in hypothesis.judged().items():
         place = f"bars.{name}" if isinstance(judged, Bar) else f"claim {name!r}"
         _check_claim(
@@ -306,10 +319,25 @@ def _statistics(hypothesis: Hypothesis, chosen: Suite, plan: Plan) -> dict[str, 
     return frozen
 
 
-def _frozen(chosen: Suite, plan: Plan) -> dict[str, StatisticSpec]:
-    """The catalogue as the plan freezes it: constants and arms filled in."""
-    found = (plan.frozen(entry) for entry in chosen.catalogue)
-    return {entry.id: entry for entry in found if entry is not None}
+def _frozen(
+    hypothesis: Hypothesis, chosen: Suite, plan: Plan, *, shape: ResolvedShape
+) -> dict[str, StatisticSpec]:
+    """The catalogue as the plan freezes it: constants, arms and the roles of its mode filled in."""
+    scope = Scope(
+        components=shape.components,
+        outputs=shape.outputs,
+        draws=corpus(hypothesis.corpus).draws,
+        splits=hypothesis.corpus.splits,
+    )
+    found = (plan.frozen(entry, scope) for entry in chosen.catalogue)
+    within = hypothesis.subjects.mode == "within"
+    return {
+        entry.id: entry.model_copy(
+            update={"roles": entry.roles_within if within else entry.roles, "roles_within": {}}
+        )
+        for entry in found
+        if entry is not None
+    }
 
 
 def _check_claim(
@@ -334,7 +362,7 @@ def _check_claim(
         raise InputError(
             f"{place}: {judged.statistic}, which this plan does not measure",
             expected=f"a statistic that it does: {', '.join(frozen)}",
-            fix="add what the statistic reads to the plan (for `sae.*`: plan.dictionaries)",
+            fix=_missing(chosen.statistics[judged.statistic].split, hypothesis.corpus.splits),
             code="registration.not-measured",
         )
     spec = frozen[judged.statistic]
@@ -372,6 +400,13 @@ def _check_claim(
             fix="choose a threshold inside that range",
             code="registration.unreachable",
         )
+
+
+def _missing(split: str, splits: Mapping[str, int]) -> str:
+    """What to add so that a statistic of that split is measured."""
+    if split not in splits:
+        return f"add `{split}: 512` under corpus.splits: the samples that it reads"
+    return "add what the statistic reads to the plan (for `sae.*`: plan.dictionaries)"
 
 
 def _check_range(

@@ -56,6 +56,8 @@ class _Session:
     stages: list[dict[str, Any]] = field(default_factory=list)
     dictionaries: dict[str, Any] = field(default_factory=dict)
     """What their training came to."""
+    memory: dict[Any, Any] = field(default_factory=dict)
+    """What measuring keeps between stages."""
 
 
 def run(
@@ -151,13 +153,23 @@ def _measure(registration: Registration, session: _Session) -> list[EvidenceReco
     set_threads()
     claim, prepared = registration.claim, session.prepared
     sizes = ranges(claim.corpus)
-    samples = Samples(fit=sizes["fit"], evaluate=sizes["evaluate"])
+    samples = Samples(
+        fit=sizes["fit"],
+        evaluate=sizes["evaluate"],
+        counterfactual=sizes.get("counterfactual"),
+        ablation=sizes.get("ablation"),
+    )
     reference = load(prepared.reference)
     session.controls = {name: load(located) for name, located in prepared.controls.items()}
     dictionary = _dictionary(registration, session, reference=reference)
+    others: dict[str | None, Any] = {
+        label: load(located) for label, located in prepared.others.items()
+    }
+    if claim.subjects.mode == "within":
+        others[None] = reference
     records: list[EvidenceRecord] = []
-    for pair, located in prepared.others.items():
-        case = Case(reference, load(located), samples, dictionary=dictionary)
+    for pair, other in others.items():
+        case = Case(reference, other, samples, dictionary=dictionary)
         records += _pair(registration, session, pair=pair, case=case)
     if dictionary.source is not None:
         session.dictionaries = dictionary.source.facts()
@@ -187,7 +199,7 @@ def _dictionary(
 
 
 def _pair(
-    registration: Registration, session: _Session, *, pair: str, case: Case
+    registration: Registration, session: _Session, *, pair: str | None, case: Case
 ) -> list[EvidenceRecord]:
     """The records of every case of one pair, measured or taken from an earlier attempt."""
     tasks = [
@@ -202,10 +214,15 @@ def _pair(
         begun = time.monotonic()
         if task in waiting and task.name not in found:
             together = [other for other in waiting if other.joins(task)]
-            session.progress(f"measuring {pair}: {', '.join(t.name for t in together)}")
+            session.progress(f"measuring {_name(pair)}: {', '.join(t.name for t in together)}")
             found |= _records(registration, session, pair=pair, tasks=together)
         records += _enter(session, task, kept[task.name] or found[task.name], begun=begun)
     return records
+
+
+def _name(pair: str | None) -> str:
+    """What stands for a pair in the names of stages and streams; within one model, `within`."""
+    return "within" if pair is None else pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +245,7 @@ def _task(
     registration: Registration,
     session: _Session,
     *,
-    pair: str,
+    pair: str | None,
     case: Case,
     control: ControlSpec | None,
 ) -> _Task:
@@ -237,17 +254,21 @@ def _task(
     prepared = session.prepared
     name = MAIN if control is None else control.name
     stage = Stage(
-        f"{pair}/{name}", session.header, prepared, session.trainer_options, session.environment
+        f"{_name(pair)}/{name}",
+        session.header,
+        prepared,
+        session.trainer_options,
+        session.environment,
     )
     cases: tuple[Case, ...] = (case,)
     if control is not None:
         make = load_callable(prepared.suite.make_control)
-        seed = stream_seed(registration.claim.corpus.seed, "controls", pair)
+        seed = stream_seed(registration.claim.corpus.seed, "controls", _name(pair))
         cases = tuple(
             make(name, case, plan=prepared.plan, seed=seed, draw=draw, models=session.controls)
             for draw in range(registration.resolved.suite.draws if control.random else 1)
         )
-    asked = wanted(registration, control, explores=prepared.plan.explores)
+    asked = wanted(registration, control, plan=prepared.plan)
     return _Task(name, control, stage, cases, asked)
 
 
@@ -277,7 +298,7 @@ def _enter(
 
 
 def _records(
-    registration: Registration, session: _Session, *, pair: str, tasks: Sequence[_Task]
+    registration: Registration, session: _Session, *, pair: str | None, tasks: Sequence[_Task]
 ) -> dict[str, list[EvidenceRecord]]:
     """The records of tasks that are measured in one pass, by the task's name."""
     from harness.streams import stream_seed
@@ -288,8 +309,9 @@ def _records(
         block_size=choice.block,
         plan=session.prepared.plan,
         wanted=tuple(task.wanted for task in tasks for _ in task.cases),
-        seed=stream_seed(choice.seed, "statistics", pair),
+        seed=stream_seed(choice.seed, "statistics", _name(pair)),
         trainer_options=session.trainer_options,
+        memory=session.memory,
     )
     measure = load_callable(session.prepared.suite.measure)
     cases = [case for task in tasks for case in task.cases]
@@ -301,7 +323,11 @@ def _records(
 
 
 def _of_task(
-    registration: Registration, task: _Task, *, found: Sequence[Sequence[Measured]], pair: str
+    registration: Registration,
+    task: _Task,
+    *,
+    found: Sequence[Sequence[Measured]],
+    pair: str | None,
 ) -> list[EvidenceRecord]:
     specs = registration.resolved.statistics
     if task.control is not None and task.control.random:

@@ -20,6 +20,20 @@ from prereg.resolved import ControlSpec, FigureSpec, StatisticSpec
 GROUP = "prebench.suites"
 
 
+@dataclass(frozen=True)
+class Scope:
+    """What a registration's models and samples have to offer to a statistic."""
+
+    components: tuple[str, ...]
+    """Components of the reference."""
+    outputs: tuple[str, ...]
+    """Output heads of the reference."""
+    draws: tuple[str, ...]
+    """Distributions that the corpus can draw from."""
+    splits: Mapping[str, int]
+    """Samples in each split."""
+
+
 class Plan(Record):
     """Base of every suite's plan: the settings that a registration freezes."""
 
@@ -52,14 +66,18 @@ class Plan(Record):
         """What `check` should say about settings that are allowed and unusual."""
         return ()
 
-    def frozen(self, entry: StatisticSpec) -> StatisticSpec | None:
-        """The catalogue entry with the plan's constants and arms; none if it is not measured."""
+    def frozen(self, entry: StatisticSpec, scope: Scope) -> StatisticSpec | None:
+        """The catalogue entry with constants and arms filled in; none if it is not measured."""
         return entry
 
     @property
     def explores(self) -> bool:
         """Whether statistics that nothing is claimed about are measured, too."""
         return True
+
+    def explored(self, statistic: str) -> bool:
+        """Whether this one is, if nothing is claimed about it."""
+        return self.explores
 
     def recipes(self) -> Mapping[str, DictionaryRecipe]:
         """Dictionaries that are trained on the reference's states at every site, by name."""
@@ -96,6 +114,8 @@ class Workload:
     """Trained and fixed numbers of the reference."""
     positions: int
     """Positions of a sample, padding included."""
+    components: int
+    """Components whose output can be edited."""
 
 
 @dataclass(frozen=True)

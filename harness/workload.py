@@ -7,12 +7,12 @@ import time
 import numpy as np
 
 from harness.judging.evidence import MAIN
-from harness.suite import Job, Wanted
+from harness.suite import Job, Plan, Wanted
 from prereg.registration import Registration
 from prereg.resolved import ControlSpec
 
 
-def wanted(registration: Registration, control: ControlSpec | None, *, explores: bool) -> Wanted:
+def wanted(registration: Registration, control: ControlSpec | None, *, plan: Plan) -> Wanted:
     """Statistics and arms that are measured.
 
     For the claims' own case what is claimed and, where the plan explores, all the rest; for a
@@ -26,8 +26,9 @@ def wanted(registration: Registration, control: ControlSpec | None, *, explores:
             (spec.id, arm)
             for spec in specs.values()
             for arm in ((*spec.arms, *spec.shown_arms) or (None,))
+            if plan.explored(spec.id)
         )
-        return claimed | everything if explores else claimed
+        return claimed | everything
     chosen = frozenset(
         (claim.statistic, claim.arm)
         for claim in judged
@@ -43,16 +44,16 @@ def wanted(registration: Registration, control: ControlSpec | None, *, explores:
     )
 
 
-def jobs(registration: Registration, *, explores: bool) -> tuple[Job, ...]:
+def jobs(registration: Registration, *, plan: Plan) -> tuple[Job, ...]:
     """What is measured of every pair, in order."""
     suite = registration.resolved.suite
     return (
-        Job(MAIN, None, wanted(registration, None, explores=explores)),
+        Job(MAIN, None, wanted(registration, None, plan=plan)),
         *(
             Job(
                 control.name,
                 suite.draws if control.random else None,
-                wanted(registration, control, explores=explores),
+                wanted(registration, control, plan=plan),
             )
             for control in suite.controls
         ),

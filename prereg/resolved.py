@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from prereg.record import Record
 
@@ -45,12 +45,20 @@ class StatisticSpec(Record):
     )
     split: str = Field("evaluate", description="Split on whose blocks it is evaluated.")
     per_site: bool = Field(description="Whether there is one value for each site.")
-    arms: tuple[str, ...] = Field((), description="Arms that a claim can be about, if any.")
+    arms: tuple[str, ...] = Field(
+        (),
+        description="Arms that a claim can be about, if any; `{output}` and `{draw}` stand for the "
+        "output heads and the corpus' draws, until a plan freezes them.",
+    )
     shown_arms: tuple[str, ...] = Field(
         (), description="Arms measured beside them; no control has a role, so none is claimed."
     )
     roles: dict[Literal["same", "differs"], dict[str, ControlRole]] = Field(
         description="For each direction of a claim, the role of every control."
+    )
+    roles_within: dict[Literal["same", "differs"], dict[str, ControlRole]] = Field(
+        default={},
+        description="The same within one model; frozen in the place of `roles`, and then left out.",
     )
 
 
@@ -75,21 +83,49 @@ class Series(Record):
 
 
 class FigureSpec(Record):
-    """A figure as data: one statistic against sites, one panel a pair, on one axis.
+    """A figure as data; one panel a pair (and site, where the statistic has sites).
 
-    At every site stand the values of the first claim about the statistic with its controls, and
-    beside them what else the evidence holds there of the series named in `beside`.
+    `sites`: one statistic against the sites, on one axis. At every site stand the values of the
+    first claim about the statistic with its controls, and beside them what else the evidence holds
+    there of the series named in `beside`.
+
+    `curve`: the statistic upwards against the statistic `across`, one point for each of its arms,
+    in the order of `arms` and `shown_arms`, joined by a line.
+
+    `null`: how the draws of the statistic's null are distributed, with the real value marked; its
+    estimator is `draws`.
+
+    The last two show evidence of the real case, whether a claim is about it or not.
     """
 
     id: str = Field(description="File name without suffix.", pattern=r"^[a-z0-9-]+$")
     title: str = Field(description="Caption.")
-    statistic: str = Field(description="Id of the statistic on the vertical axis.")
+    kind: Literal["sites", "curve", "null"] = Field("sites", description="What is drawn.")
+    statistic: str = Field(description="Id of the statistic: of a null, its value and draws.")
+    across: str | None = Field(
+        None, description="Id of the statistic on the horizontal axis; of a curve only."
+    )
+    noun: str = Field(
+        "draw", min_length=1, description="What one draw of the null is, in the singular."
+    )
     beside: tuple[Series, ...] = Field(
         (),
         max_length=12,
         description="Values drawn beside the claim's own, from the evidence: no controls, nothing "
-        "judged.",
+        "judged. Of `sites` only.",
     )
+
+    @model_validator(mode="after")
+    def _kind_fits(self) -> FigureSpec:
+        if (self.kind == "curve") != (self.across is not None):
+            raise ValueError("`across` is the horizontal axis of a `curve`, and of no other kind")
+        if self.across == self.statistic:
+            raise ValueError("the two axes of a `curve` are two statistics")
+        if self.beside and self.kind != "sites":
+            raise ValueError("`beside` belongs to figures of kind `sites`")
+        if self.noun != "draw" and self.kind != "null":
+            raise ValueError("`noun` belongs to figures of kind `null`")
+        return self
 
 
 class ResolvedSubject(Record):
@@ -119,6 +155,13 @@ class ResolvedCorpus(Record):
     digest: Sha256 = Field(description="sha256 over the first samples of every split.")
 
 
+class ResolvedShape(Record):
+    """What the models of the registration have in common."""
+
+    components: tuple[str, ...] = Field(description="Components whose output can be edited.")
+    outputs: tuple[str, ...] = Field(description="Output heads.")
+
+
 class ResolvedCode(Record):
     """The code that froze the registration."""
 
@@ -141,6 +184,7 @@ class Resolved(Record):
 
     subjects: ResolvedSubjects = Field(description="Models, by weight digest.")
     corpus: ResolvedCorpus = Field(description="Corpus, by content digest.")
+    shape: ResolvedShape = Field(description="Components and output heads of the models.")
     code: ResolvedCode = Field(description="Version of the code.")
     suite: ResolvedSuite = Field(description="Suite, controls, figures.")
     statistics: dict[str, StatisticSpec] = Field(description="Statistics in use, by id.")

@@ -21,7 +21,7 @@ from harness.judging.evidence import Evidence
 from harness.judging.verdict import Verdict
 from prereg.canonical import short
 from prereg.registration import Registration
-from reports import strips, views, wording
+from reports import measurements, models, rejections, strips, views, wording
 from reports.history import LedgerFacts
 
 REPORT_VERSION = 1
@@ -61,9 +61,10 @@ def render(registration: Registration, verdict: Verdict, *, material: Material) 
     """The bytes of `report.html`.
 
     Raises:
-        IntegrityError: where a figure holds more than shapes and text.
+        IntegrityError: where a figure holds more than shapes and text, or the run describes its
+            models in another form.
     """
-    claims = views.claim_rows(registration, verdict)
+    claims = views.claim_rows(registration, verdict, material.evidence)
     page = _environment().get_template(PAGE)
     text = page.render(
         registration=registration,
@@ -73,17 +74,19 @@ def render(registration: Registration, verdict: Verdict, *, material: Material) 
         sentence=sentence(verdict),
         bars=views.bar_rows(verdict),
         claims=claims,
-        figures=views.figure_rows(
+        figures=measurements.figure_rows(
             registration,
             verdict,
             claims,
             evidence=material.evidence,
             drawings=material.figures,
         ),
-        exploratory=views.exploratory_rows(registration, verdict, material.evidence),
+        exploratory=measurements.exploratory_rows(registration, verdict, material.evidence),
+        matrices=rejections.matrices(registration, verdict, material.evidence),
         facts=material.facts,
         attempt=material.attempt,
-        run=views.leaves(material.run),
+        models=models.tables_of(models.models_of(material.run)),
+        run=views.leaves({key: v for key, v in material.run.items() if key != models.KEY}),
         files=sorted(material.files.items()),
         frozen=wording.outline(registration.plain()["claim"]),
         id=registration.id,

@@ -16,6 +16,7 @@ from harness.judging.intervals import pooled_interval
 from harness.judging.verdict import ClaimVerdict, Estimate
 from prereg.registration import Registration
 from prereg.resolved import FigureSpec, Series, StatisticSpec
+from reports.places import p_valued
 from reports.scale import figures_of
 
 Place = tuple[str | None, str | None]
@@ -79,7 +80,8 @@ def besides(
     records = {record.key: record for record in evidence.records if record.case == MAIN}
     specs = registration.resolved.statistics
     seeds = {m.site: m.seeds for m in members(registration).get(claim.name, ())}
-    axis = specs[claim.statistic].unit if claim.statistic in specs else None
+    own = specs.get(claim.statistic)
+    axis = None if own is None or p_valued(own) else own.unit
     found = []
     for index, series in enumerate(spec.beside):
         arm = _arm(series, claim, records=records)

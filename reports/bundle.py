@@ -7,7 +7,6 @@ the ledger knows of a bundle that nobody has; publishing again gives the same by
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from reports.audit import REPORT_VERSION, FileFact, Material, render
 from reports.figures import draw, drawing_version
 from reports.history import facts_of
 from reports.manifest import FileEntry, Manifest, entry_of, figure_path
+from reports.models import run_of
 
 
 def publish(
@@ -50,7 +50,7 @@ def publish(
     Raises:
         InputError: `to` exists and is not empty (or, with `replace`, is not a bundle).
         IncompleteError: the attempt has not finished.
-        IntegrityError: the workspace does not hold.
+        IntegrityError: the workspace does not hold, or the run's record has another form.
         EnvironmentFault: it could not be written; what was there before is whole.
     """
     to = Path(to).absolute()
@@ -67,6 +67,7 @@ def publish(
     verdict = Verdict.model_validate_json(verdict_bytes)
     evidence = read_evidence(workspace.evidence(registration.id, attempt))
     drawn = draw(registration, verdict, evidence)
+    run = run_of(workspace.run_record(registration.id, attempt))
     # Recording the verdict first also enters attempts that were killed, so that under the lock no
     # line comes between what the page says about the ledger and the line that publishes it.
     with workspace.ledger.locked():
@@ -78,7 +79,7 @@ def publish(
             evidence=evidence,
             facts=facts_of(workspace.ledger.entries(), registration.id),
             attempt=attempt,
-            run=json.loads(files[names.RUN]),
+            run=run,
             figures=drawn,
             files={path: FileFact(entry.sha256, entry.size) for path, entry in entries.items()},
         )

@@ -1,14 +1,14 @@
-"""The suite's figures: one statistic against the sites, one panel a pair, controls on the axis.
+"""The suite's figures, of three kinds: values by site, a curve over arms, the draws of a null.
 
-Beside the claim's own values stand other arms of the same measurement, as far as the suite names
-them and the evidence has them: the page shows every arm, and judges one.
+Beside a claim's own values by site stand its controls, and other arms of the same measurement, as
+far as the suite names them and the evidence has them: the page shows every arm, and judges one.
 """
 
 from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 
 from markupsafe import escape
@@ -18,7 +18,10 @@ from harness.judging.verdict import MemberVerdict, Verdict
 from prereg.registration import Registration
 from prereg.resolved import FigureSpec, StatisticSpec
 from reports.beside import Beside, besides
+from reports.curve import Curves, curves_of
+from reports.null import Nulls, nulls_of
 from reports.panels import Panels, svg_of
+from reports.places import as_drawn, measure_of
 from reports.strips import SHAPES
 from reports.wording import clean, counted, percent, printed, region, unit
 
@@ -37,34 +40,55 @@ def drawing_version() -> str:
 
 
 def draw(registration: Registration, verdict: Verdict, evidence: Evidence) -> dict[str, bytes]:
-    """SVG bytes by figure id, for every figure whose statistic was judged.
+    """SVG bytes by figure id, for every figure that has something to show.
 
     Raises:
         IntegrityError: a record that would be drawn lacks what its estimator reads.
     """
     drawn: dict[str, bytes] = {}
     for spec in registration.resolved.suite.figures:
-        panels = panels_of(spec, registration, verdict, evidence)
-        if panels is not None:
+        shown = shown_by(spec, registration, verdict, evidence)
+        if isinstance(shown, Panels):
             statistic = registration.resolved.statistics[spec.statistic]
             svg = svg_of(
-                panels,
-                heading=f"{statistic.title} ({unit(statistic.unit)})",
+                shown,
+                heading=f"{measure_of(statistic)} ({unit(statistic.unit)})",
                 sites=registration.resolved.sites,
             )
-            drawn[spec.id] = _finish(svg, spec, spoken(spec, statistic, panels))
+            drawn[spec.id] = _finish(svg, spec, spoken(spec, statistic, shown))
+        elif not isinstance(shown, str) and shown.panels:
+            name = " ".join([f"{spec.title}: {shown.alternative()}", *_sentences(shown.said())])
+            drawn[spec.id] = _finish(shown.svg(), spec, name)
     return drawn
+
+
+def _sentences(parts: Iterable[str]) -> Iterator[str]:
+    return (f"{part}." for part in parts)
+
+
+def shown_by(
+    spec: FigureSpec, registration: Registration, verdict: Verdict, evidence: Evidence
+) -> Panels | Curves | Nulls | str:
+    """What a figure shows; else why there is nothing to show."""
+    if spec.kind == "curve":
+        return curves_of(spec, registration, verdict, evidence)
+    if spec.kind == "null":
+        return nulls_of(spec, registration, verdict, evidence)
+    panels = panels_of(spec, registration, verdict, evidence)
+    return f"no claim is about {spec.statistic}" if panels is None else panels
 
 
 def panels_of(
     spec: FigureSpec, registration: Registration, verdict: Verdict, evidence: Evidence
 ) -> Panels | None:
-    """What a figure shows: the first judged claim about its statistic, and what stands beside it.
+    """What a figure by site shows: the first claim about its statistic, and what stands beside it.
 
-    None where no claim is about the statistic.
+    None where no claim is about the statistic. Of a claim about p-values, those are shown.
     """
-    for claim in verdict.claims:
-        if claim.statistic == spec.statistic and claim.members:
+    statistic = registration.resolved.statistics.get(spec.statistic)
+    for judged in verdict.claims:
+        if judged.statistic == spec.statistic and judged.members:
+            claim = as_drawn(judged, statistic)
             pairs: dict[str, list[MemberVerdict]] = {}
             for member in claim.members:
                 pairs.setdefault(member.pair or "", []).append(member)
@@ -91,7 +115,7 @@ def alternative(statistic: StatisticSpec, panels: Panels) -> str:
     arm = claim.members[0].arm
     own = f"{claim.name}{f' (arm {arm})' if arm else ''}"
     text = (
-        f"{statistic.title} ({unit(statistic.unit)}) against the sites, {drawn}; "
+        f"{measure_of(statistic)} ({unit(statistic.unit)}) against the sites, {drawn}; "
         f"accepted region of {own}: {region(claim.lower, claim.upper)}. "
         f"Controls on the same axis: {', '.join(panels.controls) or 'none'}. "
     )

@@ -13,6 +13,8 @@ REACH = 3.0
 """What lies further than this many core spans from the core is drawn as an arrow at the edge."""
 
 PADDING = 0.06
+SMALLEST = 1e-300
+"""Steps below have too few digits left to count with."""
 MOST_TICKS = 6
 
 
@@ -84,18 +86,22 @@ def scale_of(claim: ClaimVerdict, beside: Iterable[Estimate] = ()) -> Scale:
     spans = [span_of(outcome) for member in claim.members for outcome in member.controls]
     points = [value for span in spans if span is not None for value in span]
     points += [value for estimate in beside for value in figures_of(estimate)]
-    return _scale(core, points)
+    return axis_over(core, near=points)
 
 
-def _scale(core: Sequence[float], points: Iterable[float]) -> Scale:
-    outer = list(points)
+def axis_over(core: Sequence[float], *, near: Iterable[float] = ()) -> Scale:
+    """An axis that holds every value of `core`, and those of `near` that are near it.
+
+    What lies further than `REACH` spans of the core from it is left off the axis.
+    """
+    outer = list(near)
     seeds = list(core) or outer or [0.0]
     low, high = min(seeds), max(seeds)
     size = high - low
     if size <= 1e-12 * max(1.0, abs(low), abs(high)):
         size = 0.5 * abs(high) or 1.0
-    near = [v for v in outer if low - REACH * size <= v <= high + REACH * size]
-    low, high = min([low, *near]), max([high, *near])
+    inner = [v for v in outer if low - REACH * size <= v <= high + REACH * size]
+    low, high = min([low, *inner]), max([high, *inner])
     if high - low < size:
         middle = (low + high) / 2
         low, high = middle - size / 2, middle + size / 2
@@ -103,10 +109,21 @@ def _scale(core: Sequence[float], points: Iterable[float]) -> Scale:
     return Scale(low - pad, high + pad, ticks_between(low - pad, high + pad))
 
 
+def step_of(low: float, high: float, *, most: int) -> float:
+    """The smallest 1, 2 or 5 times a power of ten of which at most `most` span [low, high].
+
+    >>> step_of(0.0, 1.0, most=5), step_of(0.3, 0.3, most=5)
+    (0.2, 1.0)
+    """
+    raw = (high - low) / most
+    if raw < SMALLEST:
+        return 1.0
+    power: float = 10.0 ** math.floor(math.log10(raw))
+    return next(m * power for m in (1, 2, 5, 10) if m * power >= raw * (1 - 1e-9))
+
+
 def ticks_between(low: float, high: float) -> tuple[float, ...]:
     """At most `MOST_TICKS` multiples of 1, 2 or 5 times a power of ten in [low, high]."""
-    raw = (high - low) / (MOST_TICKS - 1)
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * (1 - 1e-9))
+    step = step_of(low, high, most=MOST_TICKS - 1)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return tuple(round(i * step, 12 - math.floor(math.log10(step))) for i in range(first, last + 1))

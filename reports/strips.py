@@ -108,11 +108,15 @@ def alternative(claim: ClaimVerdict, member: MemberVerdict) -> str:
     """What a strip shows, in words."""
     bounds = (claim.lower, claim.upper)
     figures = printed(member.estimate, bounds)
-    value = (
-        f"no value ({member.estimate.undefined})"
-        if member.estimate.undefined is not None
-        else f"value {figures.value}, interval {figures.interval}, {sample(member.estimate)}"
-    )
+    estimate = member.estimate
+    if estimate.undefined is not None:
+        value = f"no value ({estimate.undefined})"
+    elif estimate.p_value is not None:
+        value = f"p = {figures.value}"
+    elif estimate.value is None:
+        value = f"bounds {figures.interval}"
+    else:
+        value = f"value {figures.value}, interval {figures.interval}, {sample(estimate)}"
     controls = "; ".join(
         f"{c.control} ({c.role}) {c.standing}" for c in member.controls if c.role in SHAPES
     )

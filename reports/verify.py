@@ -32,15 +32,13 @@ from prereg.record import Record
 from prereg.registration import Registration
 from reports import manifest as names
 from reports.audit import REPORT_VERSION, FileFact, Material, render
+from reports.differences import differences, first_difference
 from reports.figures import draw, drawing_version, same_drawing
 from reports.history import facts_of
 from reports.intake import read_folder
 from reports.manifest import Manifest
+from reports.models import run_of
 
-RELATIVE = 1e-7
-"""Relative difference up to which two machines' numbers are the same."""
-NEGLIGIBLE = 1e-12
-"""Absolute difference up to which they are: rounding around zero has no digits to compare."""
 MOST_PROBLEMS = 20
 """Differences of one verdict that are listed."""
 
@@ -261,7 +259,7 @@ def _read(check: _Check, manifest: Manifest) -> None:
         if check.evidence.header.registration != manifest.registration:
             check.problems.append(f"{names.EVIDENCE}: was measured for another registration")
     with check.naming(names.RUN):
-        check.run = _plain(check.data[names.RUN])
+        check.run = run_of(check.data[names.RUN])
     with check.naming(names.VERDICT):
         data = check.data[names.VERDICT]
         check.verdict = Verdict.model_validate_json(data)
@@ -392,7 +390,9 @@ def _contents(check: _Check, _: Path) -> None:
         )
         page = render(registration, verdict, material=material)
         if page != check.data[names.REPORT]:
-            check.problems.append(f"{names.REPORT}: {_first_difference(page, check.data)}")
+            check.problems.append(
+                f"{names.REPORT}: {first_difference(page, check.data[names.REPORT])}"
+            )
 
 
 def _frozen(check: _Check, registration: Registration) -> None:
@@ -452,43 +452,3 @@ def _figures(
                 if not same_drawing(drawn[figure], published[figure]):
                     check.problems.append(f"{path}: does not show what verdict and evidence say")
     return published
-
-
-def _first_difference(page: bytes, data: Mapping[str, bytes]) -> str:
-    for number, (mine, theirs) in enumerate(
-        zip(page.split(b"\n"), data[names.REPORT].split(b"\n"), strict=False), start=1
-    ):
-        if mine != theirs:
-            return f"line {number} is not what the files render to"
-    return "it is longer or shorter than what the files render to"
-
-
-def differences(published: Any, again: Any, *, at: str) -> list[str]:
-    """Where two verdicts differ: words and counts exactly, numbers beyond `RELATIVE`.
-
-    Returns:
-        One sentence for each difference, naming its place.
-    """
-    if isinstance(published, Mapping) and isinstance(again, Mapping):
-        found = [
-            f"{at}.{key} is {'not published' if key in again else 'published, but not judged'}"
-            for key in sorted(set(published) ^ set(again))
-        ]
-        for key in sorted(set(published) & set(again)):
-            found += differences(published[key], again[key], at=f"{at}.{key}")
-        return found
-    if isinstance(published, Sequence) and not isinstance(published, str | bytes):
-        if not isinstance(again, Sequence) or len(published) != len(again):
-            return [f"{at} has another number of entries"]
-        return [
-            text
-            for i, (one, other) in enumerate(zip(published, again, strict=True))
-            for text in differences(one, other, at=f"{at}[{i}]")
-        ]
-    if isinstance(published, float) and isinstance(again, float):
-        size = max(abs(published), abs(again))
-        if abs(published - again) <= max(RELATIVE * size, NEGLIGIBLE):
-            return []
-    elif type(published) is type(again) and published == again:
-        return []
-    return [f"{at} is {published!r}, re-judged {again!r}"]

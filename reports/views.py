@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from markupsafe import Markup
 
 from harness.judging.evidence import MAIN, Evidence, EvidenceRecord
+from harness.judging.family import Key
 from harness.judging.verdict import ClaimVerdict, ControlOutcome, Estimate, MemberVerdict, Verdict
 from prereg.registration import Registration
 from prereg.resolved import StatisticSpec
 from prereg.rules import BAR_NAMES
-from reports import figures, strips
-from reports.beside import Beside, estimate_of
-from reports.panels import Panels
+from reports import strips
+from reports.places import Draws, as_drawn, draws_of, measure_of, noun_of, p_valued
 from reports.scale import scale_of
-from reports.svg import inline
-from reports.wording import counted, number, percent, printed, region, sample, unit, word
+from reports.wording import (
+    NONE,
+    counted,
+    number,
+    p_text,
+    percent,
+    printed,
+    region,
+    sample,
+    unit,
+    word,
+)
 
 BARS = {"B": "Behavioural", "P": "Parametric", "C": "Causal", "Pr": "Predictive"}
 """Titles of the four bars."""
@@ -104,6 +114,8 @@ class ClaimRow:
     role: str
     kind: str
     statistic: StatisticSpec
+    measure: str
+    """What is held against the region: the statistic, or its p."""
     unit: str
     region: str
     word: str
@@ -115,56 +127,6 @@ class ClaimRow:
     axis: Markup
     members: tuple[MemberRow, ...]
     controls: tuple[ControlSummary, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ValueRow:
-    """A value that a figure shows: the claim's own, or one beside it."""
-
-    letter: str
-    label: str
-    statistic: str
-    arm: str | None
-    unit: str
-    figures: Figures | None
-    reason: str
-    word: str
-    """Verdict; empty for what is not judged."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlaceRow:
-    """All values that a figure shows at one site and pair."""
-
-    site: str
-    pair: str
-    values: tuple[ValueRow, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FigureRow:
-    """A figure of the suite, or why it was not drawn."""
-
-    id: str
-    title: str
-    statistic: StatisticSpec | None
-    drawing: Markup | None
-    alternative: str
-    claim: ClaimRow | None
-    places: tuple[PlaceRow, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ExploratoryRow:
-    """A measured value that nothing was promised about."""
-
-    statistic: str
-    title: str
-    site: str
-    within: str
-    unit: str
-    figures: Figures | None
-    reason: str
 
 
 def site_of(member: MemberVerdict | EvidenceRecord) -> str:
@@ -183,17 +145,63 @@ def within_of(member: MemberVerdict | EvidenceRecord) -> str:
 
 
 def figures_of(
-    estimate: Estimate, bounds: Iterable[float | None] = (), *, of: str = "block"
+    estimate: Estimate,
+    bounds: Iterable[float | None] = (),
+    *,
+    of: str = "block",
+    draws: Draws | None = None,
+    noun: str = "draw",
 ) -> Figures:
-    """An estimate as printed; `of` says what its sample consists of."""
-    text = printed(estimate, bounds)
+    """An estimate as printed.
+
+    Args:
+        estimate: what is printed.
+        bounds: thresholds of its claim; of its p, where it has one.
+        of: what its sample consists of.
+        draws: the null that its value is held against, if it is.
+        noun: what a draw of that null is called.
+    """
+    thresholds = [bound for bound in bounds if bound is not None]
+    p = estimate.p_value
+    text = printed(estimate, () if p is not None else thresholds)
+    bracket = estimate.value is None and estimate.low is not None
+    on = sample(estimate, of=of)
+    if draws is not None:
+        on = f"n = {counted(draws.total, noun)}"
+        on += "" if p is None else f", {draws.as_well} of them as well or better"
     return Figures(
         value=text.value if estimate.undefined is None else f"undefined: {estimate.undefined}",
         interval=text.interval,
-        level="" if estimate.level is None else percent(estimate.level),
-        sample=sample(estimate, of=of),
-        p_value=None if estimate.p_value is None else number(float(f"{estimate.p_value:.3g}")),
+        # Bounds hold, at whatever level an interval beside them does.
+        level="" if estimate.level is None or bracket else percent(estimate.level),
+        sample=on,
+        p_value=None if p is None else p_text(p, thresholds),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The evidence behind a verdict, for what the verdict does not repeat."""
+
+    registration: Registration
+    records: Mapping[Key, EvidenceRecord] = field(repr=False)
+
+    def figures(
+        self,
+        estimate: Estimate,
+        key: Key,
+        bounds: Iterable[float | None] = (),
+        *,
+        of: str = "block",
+    ) -> Figures:
+        """An estimate as printed, with the draws of the record that it was made from."""
+        draws, noun = draws_of(self.records.get(key)), noun_of(self.registration, key[0])
+        return figures_of(estimate, bounds, of=of, draws=draws, noun=noun)
+
+
+def source_of(registration: Registration, evidence: Evidence) -> Source:
+    """The records by key."""
+    return Source(registration, {record.key: record for record in evidence.records})
 
 
 def bar_rows(verdict: Verdict) -> tuple[BarRow, ...]:
@@ -209,15 +217,19 @@ def bar_rows(verdict: Verdict) -> tuple[BarRow, ...]:
     return tuple(rows)
 
 
-def claim_rows(registration: Registration, verdict: Verdict) -> tuple[ClaimRow, ...]:
+def claim_rows(
+    registration: Registration, verdict: Verdict, evidence: Evidence
+) -> tuple[ClaimRow, ...]:
     """Every judged bar and claim."""
-    return tuple(_claim_row(registration, claim) for claim in verdict.claims)
+    source = source_of(registration, evidence)
+    return tuple(_claim_row(registration, claim, source=source) for claim in verdict.claims)
 
 
-def _claim_row(registration: Registration, claim: ClaimVerdict) -> ClaimRow:
-    scale = scale_of(claim)
-    bounds = (claim.lower, claim.upper)
+def _claim_row(registration: Registration, claim: ClaimVerdict, *, source: Source) -> ClaimRow:
     spec = registration.resolved.statistics[claim.statistic]
+    drawn = as_drawn(claim, spec)
+    scale = scale_of(drawn)
+    bounds = (claim.lower, claim.upper)
     of = "seed" if registration.claim.judged()[claim.name].pool == "seeds" else "block"
     members = tuple(
         MemberRow(
@@ -226,14 +238,14 @@ def _claim_row(registration: Registration, claim: ClaimVerdict) -> ClaimRow:
             word=member.word,
             reason=member.reason,
             figures=(
-                figures_of(member.estimate, bounds, of=of)
+                source.figures(member.estimate, key_of(claim, member), bounds, of=of)
                 if member.estimate.undefined is None
                 else None
             ),
-            strip=strips.strip(claim, member, scale=scale),
-            controls=tuple(_control_row(c, bounds, of=of) for c in member.controls),
+            strip=strips.strip(drawn, shown, scale=scale),
+            controls=control_rows(claim, member, source=source, of=of),
         )
-        for member in claim.members
+        for member, shown in zip(claim.members, drawn.members, strict=True)
     )
     words = _counts([member.word for member in claim.members])
     return ClaimRow(
@@ -244,15 +256,33 @@ def _claim_row(registration: Registration, claim: ClaimVerdict) -> ClaimRow:
         role=claim.role,
         kind=claim.kind,
         statistic=spec,
+        measure=measure_of(spec),
         unit=unit(spec.unit),
         region=region(*bounds),
         word=claim.word,
         words=words,
         misbehaved=_misbehaved(claim),
-        overview=strips.overview(claim, scale=scale, words=words),
-        axis=strips.axis(claim, scale=scale),
+        overview=strips.overview(drawn, scale=scale, words=words),
+        axis=strips.axis(drawn, scale=scale),
         members=members,
         controls=_summaries(registration, claim),
+    )
+
+
+def key_of(claim: ClaimVerdict, member: MemberVerdict, case: str = MAIN) -> Key:
+    """The key of the record behind a value that is not pooled."""
+    return (claim.statistic, member.site, member.pair, member.arm, case)
+
+
+def control_rows(
+    claim: ClaimVerdict, member: MemberVerdict, *, source: Source, of: str
+) -> tuple[ControlRow, ...]:
+    """Every control of a member, as printed."""
+    return tuple(
+        _control_row(
+            claim, outcome, source=source, of=of, key=key_of(claim, member, outcome.control)
+        )
+        for outcome in member.controls
     )
 
 
@@ -276,25 +306,32 @@ def _misbehaved(claim: ClaimVerdict) -> str:
 
 
 def _control_row(
-    outcome: ControlOutcome, bounds: tuple[float | None, float | None], *, of: str
+    claim: ClaimVerdict, outcome: ControlOutcome, *, source: Source, of: str, key: Key
 ) -> ControlRow:
+    bounds = (claim.lower, claim.upper)
     note = ""
     if outcome.median is not None:
         spread = Estimate(value=outcome.median, low=outcome.low_draw, high=outcome.high_draw)
         text = printed(spread, bounds)
+        of_p = p_valued(source.registration.resolved.statistics.get(claim.statistic))
         figures = Figures(
-            value=f"median {text.value}",
+            value=f"median {'p ' if of_p else ''}{text.value}",
             interval=f"{text.interval}, the range of the draws",
             level="",
             sample=f"n = {counted(outcome.draws or 0, 'draw')}",
             p_value=None,
         )
         note = f"{outcome.draws_inside or 0} of {outcome.draws or 0} draws inside"
-        if outcome.rank is not None:
+        # Draws that are p-values have no rank beside a value that is none.
+        if outcome.rank is not None and not of_p:
             note += f"; {outcome.rank} at or above the real value"
+    elif outcome.estimate is not None:
+        figures = source.figures(outcome.estimate, key, bounds, of=of)
     else:
-        estimate = outcome.estimate or Estimate(undefined=outcome.standing)
-        figures = figures_of(estimate, bounds, of=of)
+        missing = outcome.standing == "missing"
+        figures = Figures("not measured" if missing else "undefined", NONE, "", NONE, None)
+        if outcome.draws is not None:
+            note = f"every one of {counted(outcome.draws, 'draw')} is undefined"
     return ControlRow(
         name=outcome.control,
         role=outcome.role,
@@ -338,107 +375,6 @@ def _behaved(found: Sequence[ControlOutcome]) -> str:
     text = f"{sum(outcome.behaved is True for outcome in found)} of {len(found)}"
     open_ones = sum(outcome.behaved is None for outcome in found)
     return f"{text}, {open_ones} not settled" if open_ones else text
-
-
-def figure_rows(
-    registration: Registration,
-    verdict: Verdict,
-    claims: tuple[ClaimRow, ...],
-    *,
-    evidence: Evidence,
-    drawings: Mapping[str, bytes],
-) -> tuple[FigureRow, ...]:
-    """The suite's figures in its order, each with the values that it was drawn from."""
-    by_name = {claim.name: claim for claim in claims}
-    rows = []
-    for spec in registration.resolved.suite.figures:
-        statistic = registration.resolved.statistics.get(spec.statistic)
-        panels = figures.panels_of(spec, registration, verdict, evidence)
-        drawn = panels is not None and statistic is not None and spec.id in drawings
-        claim = by_name[panels.claim.name] if panels is not None else None
-        rows.append(
-            FigureRow(
-                id=spec.id,
-                title=spec.title,
-                statistic=statistic,
-                drawing=inline(drawings[spec.id], name=f"figures/{spec.id}.svg") if drawn else None,
-                alternative=(
-                    figures.alternative(statistic, panels)
-                    if panels is not None and statistic is not None
-                    else f"Not drawn: no claim is about {spec.statistic}."
-                ),
-                claim=claim,
-                places=_places(registration, panels, claim) if panels and claim else (),
-            )
-        )
-    return tuple(rows)
-
-
-def _places(registration: Registration, panels: Panels, claim: ClaimRow) -> tuple[PlaceRow, ...]:
-    rows = []
-    for member, shown in zip(panels.claim.members, claim.members, strict=True):
-        values = [
-            ValueRow(
-                letter="",
-                label=claim.title,
-                statistic=claim.statistic.id,
-                arm=member.arm,
-                unit=claim.unit,
-                figures=shown.figures,
-                reason=member.estimate.undefined or "",
-                word=member.word,
-            )
-        ]
-        for one in panels.beside:
-            estimate = one.values.get((member.site, member.pair))
-            if estimate is not None:
-                values.append(_beside_row(registration, one, estimate))
-        pair = "" if member.pair is None else f"pair {member.pair}"
-        rows.append(PlaceRow(site=site_of(member), pair=pair, values=tuple(values)))
-    return tuple(rows)
-
-
-def _beside_row(registration: Registration, one: Beside, estimate: Estimate) -> ValueRow:
-    spec = registration.resolved.statistics.get(one.statistic)
-    of = "seed" if one.pooled else "block"
-    return ValueRow(
-        letter=one.letter,
-        label=one.label,
-        statistic=one.statistic,
-        arm=one.arm,
-        unit=unit(spec.unit) if spec else "unit not frozen",
-        figures=figures_of(estimate, of=of) if estimate.undefined is None else None,
-        reason=estimate.undefined or "",
-        word="",
-    )
-
-
-def exploratory_rows(
-    registration: Registration, verdict: Verdict, evidence: Evidence
-) -> tuple[ExploratoryRow, ...]:
-    """What was measured on the real case and belongs to no claim."""
-    judged = {
-        (claim.statistic, m.site, m.pair, m.arm) for claim in verdict.claims for m in claim.members
-    }
-    rows = []
-    for record in evidence.records:
-        key = (record.statistic, record.site, record.pair, record.arm)
-        if record.case != MAIN or key in judged:
-            continue
-        spec = registration.resolved.statistics.get(record.statistic)
-        estimate = estimate_of(record, spec, level=verdict.level)
-        rows.append(
-            ExploratoryRow(
-                statistic=record.statistic,
-                title=spec.title if spec else record.statistic,
-                site=site_of(record),
-                within=within_of(record),
-                unit=unit(spec.unit) if spec else "unit not frozen",
-                figures=figures_of(estimate) if estimate.undefined is None else None,
-                reason=estimate.undefined or "",
-            )
-        )
-    return tuple(rows)
 
 
 def leaves(value: Any, *, name: str = "") -> list[tuple[str, str]]:

@@ -99,10 +99,24 @@ def number(value: float, *, decimals: int | None = None) -> str:
     if decimals is None:
         text = f"{value:.6g}"
     elif decimals > MOST_DECIMALS:
-        text = f"{value:.3e}"
+        text = f"{value:.3e}" if value else "0"
     else:
         text = f"{value:.{decimals}f}"
     return _typeset(text)
+
+
+def p_text(p: float, bounds: Iterable[float] = ()) -> str:
+    """A p-value in three figures, and in more where rounding would carry it across a threshold.
+
+    >>> p_text(0.0123456), p_text(0.050012, [0.05])
+    ('0.0123', '0.05001')
+    """
+    thresholds = list(bounds)
+    for figures in range(3, 18):
+        shown = float(f"{p:.{figures}g}")
+        if all((shown < b, shown > b) == (p < b, p > b) for b in thresholds):
+            break
+    return _typeset(f"{p:.{figures}g}")
 
 
 def _typeset(text: str) -> str:
@@ -187,6 +201,10 @@ def unit(name: str) -> str:
 
 def sample(estimate: Estimate, *, of: str = "block") -> str:
     """On how much data an estimate stands: `n = 256 blocks (201 effective)`."""
+    if estimate.value is None and estimate.low is not None:
+        return "not sampled"
+    if estimate.undefined is not None and estimate.blocks is None:
+        return NONE
     if estimate.blocks is None:
         exact = estimate.low is not None and estimate.low == estimate.high
         return "computed in full, not sampled" if exact else "n not stated"

@@ -9,6 +9,8 @@ import typer
 
 from harness.cli.options import Json
 from harness.cli.output import add, emit, table
+from harness.cli.spec import SAMPLES, show_spec
+from prereg.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,37 +46,84 @@ def models(
         str | None,
         typer.Argument(metavar="[REF]", help="zoo:NAME or path:FOLDER; default: list the zoo."),
     ] = None,
+    spec: Annotated[
+        bool,
+        typer.Option(
+            "--spec", help="Show its constructive spec: heads, neurons, features; gains folded."
+        ),
+    ] = False,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            "--samples", help=f"Sequences that the spec is measured on; default: {SAMPLES}."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed", min=0, max=2**53 - 1, help="Corpus seed of these sequences; default: 0."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the shipped models, or show what an adapter sees in one."""
-    from harness.subjects.reference import CARD, locate, zoo
-
+    """List the shipped models, or show what an adapter sees in one; --spec: what it is made of."""
+    if not spec and (samples is not None or seed is not None):
+        raise _without("--samples or --seed without --spec", "both say what a spec is measured on")
+    if spec and reference is None:
+        raise _without("--spec without a model", "the model whose spec it is")
     if reference is None:
-        cards = {n: _card(f) for n, f in zoo().items() if (f / CARD).exists()}  # not checkpoints
-        emit(
-            {"models": [{"reference": f"zoo:{name}", **card} for name, card in cards.items()]},
+        _zoo(as_json=as_json)
+    elif spec:
+        show_spec(
+            reference,
+            samples=SAMPLES if samples is None else samples,
+            seed=seed or 0,
             as_json=as_json,
-            text=lambda: table(
-                [
-                    (
-                        f"zoo:{name}",
-                        card["weights"][:12],
-                        f"{card['sequences']:,}",
-                        card["task"],
-                        _accuracy(card),
-                    )
-                    for name, card in cards.items()
-                ],
-                header=(
-                    "model",
-                    "weights",
-                    "training sequences",
-                    "task",
-                    "accuracy on fresh sequences",
-                ),
-            ),
         )
-        return
+    else:
+        _model(reference, as_json=as_json)
+
+
+def _without(found: str, expected: str) -> InputError:
+    return InputError(
+        found, expected=expected, fix="prebench models REF --spec", code="models.incomplete-call"
+    )
+
+
+def _zoo(*, as_json: bool) -> None:
+    """Every shipped model."""
+    from harness.subjects.reference import CARD, zoo
+
+    cards = {n: _card(f) for n, f in zoo().items() if (f / CARD).exists()}  # not checkpoints
+    emit(
+        {"models": [{"reference": f"zoo:{name}", **card} for name, card in cards.items()]},
+        as_json=as_json,
+        text=lambda: table(
+            [
+                (
+                    f"zoo:{name}",
+                    card["weights"][:12],
+                    f"{card['sequences']:,}",
+                    card["task"],
+                    _accuracy(card),
+                )
+                for name, card in cards.items()
+            ],
+            header=(
+                "model",
+                "weights",
+                "training sequences",
+                "task",
+                "accuracy on fresh sequences",
+            ),
+        ),
+    )
+
+
+def _model(reference: str, *, as_json: bool) -> None:
+    """What an adapter sees in a model."""
+    from harness.subjects.reference import locate
+
     found = locate(reference)
     architecture = found.architecture
     seen: dict[str, Any] = {

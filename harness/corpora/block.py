@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-SPLITS = ("train", "dictionary", "fit", "calibrate", "evaluate", "counterfactual")
+SPLITS = ("train", "dictionary", "fit", "calibrate", "evaluate", "counterfactual", "ablation")
 """Names of the splits, in the order in which they divide the index space."""
 
 SPLIT_STRIDE = 1 << 40

@@ -15,6 +15,13 @@ from prereg.registration import CorpusChoice
 class Corpus(Protocol):
     """Anything that draws samples as a pure function of their indices."""
 
+    @property
+    def draws(self) -> tuple[str, ...]:
+        """The distributions that it can draw from."""
+
+    def drawn(self, draw: str) -> Corpus:
+        """The corpus of the same seed that draws from another of them."""
+
     def sample(self, samples: SampleRange) -> Block:
         """The samples of a range, as NumPy arrays."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -65,6 +65,22 @@ class Dyck3:
     seed: int
     draw: Draw = "standard"
     task: Task = "standard"
+
+    @property
+    def draws(self) -> tuple[str, ...]:
+        """The distributions that it can draw from."""
+        return DRAWS
+
+    def drawn(self, draw: str) -> Dyck3:
+        """The corpus of the same seed and task that draws from another of them.
+
+        Raises:
+            ValueError: no such draw.
+        """
+        for known in DRAWS:
+            if known == draw:
+                return replace(self, draw=known)
+        raise ValueError(f"expected one of {', '.join(DRAWS)}, got {draw!r}")
 
     def sample(self, samples: SampleRange) -> Block:
         """The samples of a range as one block of NumPy arrays, [samples, 64].

@@ -86,6 +86,12 @@ def svd(matrix: Array) -> tuple[Array, Array, Array]:
     return np.asarray(u), np.asarray(s), np.asarray(vt)
 
 
+def nearest_rotation(cross: Array) -> Array:
+    """R = U V^T from `cross` = U S V^T, [d, d]: the maximiser over O(d) of tr(R^T cross)."""
+    u, _, vt = svd(cross)
+    return u @ vt
+
+
 def procrustes(moments: Moments) -> AffineMap:
     """R = U V^T from A_B^T A_A = U S V^T: the minimiser over O(d) of ||A_B R - A_A||_F.
 

@@ -36,8 +36,8 @@ class View:
         self.block = batch.block
         self.sample_slots = batch.slots
         self.slots = batch.slots[:, None].expand_as(self.block.mask)[self.block.mask]
+        self.first_block = first_block
         self._capture = tuple(capture)
-        self._first_block = first_block
         self._known: dict[Hashable, Any] = {}
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
@@ -107,7 +107,7 @@ class View:
         drawn = torch.empty(len(self.slots), len(mean), dtype=torch.float64, device=device)
         for slot in torch.unique(self.slots).tolist():
             here = self.slots == slot
-            rng = generator(gaussian.seed, "gaussian", site, self._first_block + int(slot))
+            rng = generator(gaussian.seed, "gaussian", site, self.first_block + int(slot))
             z = rng.standard_normal((int(here.sum()), len(mean)))
             drawn[here] = torch.from_numpy(mean + z @ factor).to(device)
         return drawn
@@ -121,7 +121,7 @@ class View:
         """A permutation of the batch's tokens that moves none to another block."""
         order = torch.arange(len(self.slots), device=self.slots.device)
         for slot in torch.unique(self.slots).tolist():
-            rng = generator(pairing.seed, "pairing", self._first_block + int(slot))
+            rng = generator(pairing.seed, "pairing", self.first_block + int(slot))
             places = torch.nonzero(self.slots == slot).flatten()
             order[places] = places[torch.from_numpy(rng.permutation(len(places))).to(places.device)]
         return order
@@ -135,7 +135,7 @@ class View:
         position = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)[mask]
         kinds = torch.stack((self.block.ids[mask], position))
         _, kind = torch.unique(kinds, dim=1, return_inverse=True)
-        first = self._first_block + int(self.slots[0])
+        first = self.first_block + int(self.slots[0])
         rng = generator(pairing.seed, "pairing", first)
         shuffle = torch.from_numpy(rng.permutation(len(kind))).to(kind.device)
         members = shuffle[torch.argsort(kind[shuffle], stable=True)]  # by kind, in random order

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from harness.data import as_json, load_yaml
 from prereg.errors import InputError
@@ -25,6 +25,34 @@ class ResidualGroup(Record):
     unfolded: str = Field(description="Group with generic gains in place.")
 
 
+class Permuted(Record):
+    """Entries of one axis that change places together in some tensors of a block."""
+
+    space: str = Field(description="Space of the axis.")
+    tensors: tuple[str, ...] = Field(description="Tensors that have it.")
+
+
+class Paired(Record):
+    """Two tensors of a block that meet on an inner axis, so that only their product counts."""
+
+    first: str = Field(description="Gets M on the inner axis.")
+    second: str = Field(description="Gets M^-T on it.")
+    space: str = Field(description="Space of the inner axis.")
+    group: Literal["general-linear", "permutation-positive-scale"] = Field(
+        description="What M may be: any invertible matrix, or permutations and positive scales."
+    )
+
+
+class Gauge(Record):
+    """What leaves the outputs alone beside changes of basis of the residual stream."""
+
+    permuted: tuple[Permuted, ...] = Field((), description="Axes whose entries change places.")
+    pairs: tuple[Paired, ...] = Field((), description="Pairs of tensors with an inner axis.")
+    writers: tuple[str, ...] = Field(
+        (), description="Tensors that write to the stream: one positive factor, up to the eps."
+    )
+
+
 class Family(Record):
     """One architecture file; names are patterns over {layer}, {head} and {output}."""
 
@@ -38,7 +66,27 @@ class Family(Record):
         description="Norm gain and the readers it folds into."
     )
     shared_io: tuple[str, ...] = Field(description="Input and output tensors of a shared-IO pair.")
+    ordered_readouts: tuple[str, ...] = Field(
+        (), description="Readouts, [.., class], of output heads whose classes have an order."
+    )
     residual_group: ResidualGroup = Field(description="Gauge group of the residual stream.")
+    gauge: Gauge = Field(Gauge(), description="The rest of the gauge group.")
+
+    @model_validator(mode="after")
+    def _gauge_fits(self) -> Family:
+        for permuted in self.gauge.permuted:
+            for tensor in permuted.tensors:
+                self._insist(tensor, permuted.space)
+        for pair in self.gauge.pairs:
+            for tensor in (pair.first, pair.second):
+                self._insist(tensor, pair.space)
+        for tensor in self.gauge.writers:
+            self._insist(tensor, RESIDUAL)
+        return self
+
+    def _insist(self, tensor: str, space: str) -> None:
+        if space not in self.tensors.get(tensor, ()):
+            raise ValueError(f"`gauge` names {tensor} with an axis {space}, which it does not have")
 
 
 class Architecture:
@@ -88,6 +136,15 @@ class Architecture:
         return tuple(n for pattern in self.family.components for n, _ in self._expand(pattern))
 
     @property
+    def component_kinds(self) -> tuple[tuple[str, ...], ...]:
+        """Components that differ in the number of their attention head alone, together."""
+        kinds: dict[tuple[str, Any], list[str]] = {}
+        for pattern in self.family.components:
+            for name, binding in self._expand(pattern):
+                kinds.setdefault((pattern, binding.get("layer")), []).append(name)
+        return tuple(tuple(names) for names in kinds.values())
+
+    @property
     def heads(self) -> dict[str, int]:
         """Class count of every output head."""
         return {name: int(size) for name, size in self.config["heads"].items()}
@@ -128,6 +185,64 @@ class Architecture:
     def shared_io(self) -> tuple[str, ...]:
         """Names of the input and output tensors."""
         return tuple(n for pattern in self.family.shared_io for n, _ in self._expand(pattern))
+
+    @property
+    def layers(self) -> range:
+        """Numbers of the blocks."""
+        return self._layers
+
+    @property
+    def writers(self) -> tuple[str, ...]:
+        """Tensors that write to the residual stream."""
+        return tuple(n for p in self.family.gauge.writers for n, _ in self._expand(p))
+
+    @property
+    def pairs(self) -> tuple[tuple[int, Paired], ...]:
+        """Pairs of tensors that meet on an inner axis, written out, each with its block."""
+        return tuple(
+            (
+                layer,
+                pair.model_copy(
+                    update={
+                        "first": pair.first.format(layer=layer),
+                        "second": pair.second.format(layer=layer),
+                    }
+                ),
+            )
+            for layer in self._layers
+            for pair in self.family.gauge.pairs
+        )
+
+    @property
+    def permuted(self) -> tuple[tuple[int, Permuted], ...]:
+        """Axes whose entries change places, written out, each with its block."""
+        return tuple(
+            (
+                layer,
+                permuted.model_copy(
+                    update={"tensors": tuple(t.format(layer=layer) for t in permuted.tensors)}
+                ),
+            )
+            for layer in self._layers
+            for permuted in self.family.gauge.permuted
+        )
+
+    @property
+    def ordered_readouts(self) -> tuple[str, ...]:
+        """Readouts of output heads whose classes have an order."""
+        named = (n for pattern in self.family.ordered_readouts for n, _ in self._expand(pattern))
+        return tuple(name for name in named if name in self.axes)
+
+    @property
+    def mirrored(self) -> dict[str, str]:
+        """For each tensor of a block, the same tensor of the block as far from the other end."""
+        last = self._layers[-1]
+        return {
+            name: pattern.format(**{**binding, "layer": last - binding["layer"]})
+            for pattern in self.family.tensors
+            for name, binding in self._expand(pattern)
+            if "layer" in binding
+        }
 
     @property
     def parameters(self) -> int:

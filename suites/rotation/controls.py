@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness import controls
+from harness.bars.controls import make_bar_control
 from harness.case import Case
 from harness.subjects.subject import Subject
 from suites.rotation.plan import RotationPlan
@@ -38,19 +39,15 @@ def make_control(
         sequences = plan.random_controls.sequences
         return _RANDOM[name](case, seed=seed, draw=draw, sequences=sequences)
     match name:
-        case "self":
-            return controls.itself(case)
         case "self-fresh":
             return controls.itself_fresh(case)
         case "gauge-self":
             return controls.gauge_self(case, seed=seed, sites=plan.sites)
         case "gauge-self-unaligned":
             return controls.gauge_self_unaligned(case, seed=seed)
-        case "untrained":
-            return controls.untrained(case, seed=seed)
         case "pca-k":
             return controls.principal_components(case)
-    raise ValueError(f"expected a control of the rotation suite, got {name!r}")
+    return make_bar_control(name, case, plan=plan, seed=seed, draw=draw, models=models)
 
 
 _RANDOM = {

@@ -7,33 +7,21 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from harness.bars.catalogue import BARS, KL
+from harness.bars.settings import BarsPlan
 from harness.sae.recipe import DictionaryRecipe
 from harness.subjects.architecture import RESIDUAL
-from harness.suite import Plan
+from harness.suite import Scope
 from prereg.errors import InputError
 from prereg.record import Record
 from prereg.registration import Bar, Claim, Label
 from prereg.resolved import StatisticSpec
-from suites.rotation.catalogue.behaviour import KL
 from suites.rotation.catalogue.dictionary import DICTIONARY
 
 SPARSEST = 4
 """A dictionary with more than d / 4 active features a token is no sparse description."""
 
 _DICTIONARY = frozenset(entry.id for entry in DICTIONARY)
-
-
-class Tail(Record):
-    """Where bar B's tail of rare large errors begins, and how bad one is assumed to get."""
-
-    tau: float = Field(0.1, gt=0, description="Mean KL of a sequence above which it is rare, nats.")
-    c: float = Field(2.0, gt=0, description="Smallest contribution assumed of a rare one, nats.")
-
-    @model_validator(mode="after")
-    def _worse_than_the_body(self) -> Tail:
-        if self.c < self.tau:
-            raise ValueError("`c` is at least `tau`: a rare sequence is worse than a usual one")
-        return self
 
 
 class RandomControls(Record):
@@ -45,7 +33,7 @@ class RandomControls(Record):
     )
 
 
-class RotationPlan(Plan):
+class RotationPlan(BarsPlan):
     """What the rotation suite measures, and where."""
 
     sites: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
@@ -61,7 +49,6 @@ class RotationPlan(Plan):
     explore: Literal["all", "claimed"] = Field(
         "all", description="Whether what nothing is claimed about is measured and shown, too."
     )
-    kl_tail: Tail = Field(Tail(), description="Tail of bar B.")
     random_controls: RandomControls = Field(
         RandomControls(), description="Size of the random controls."
     )
@@ -144,27 +131,17 @@ class RotationPlan(Plan):
 
     def warnings(self) -> tuple[str, ...]:
         """A tail that makes bar B easier than by default; dictionaries of unknown density."""
-        usual, chosen = Tail(), self.kl_tail
-        found = []
-        if chosen.c < usual.c or chosen.tau > usual.tau:
-            found.append(
-                f"bar B: kl_tail {{tau: {chosen.tau:g}, c: {chosen.c:g}}} assumes rare errors to "
-                f"be smaller than the usual {{tau: {usual.tau:g}, c: {usual.c:g}}}"
-            )
-        found += [
+        return self.bar_warnings() + tuple(
             f"dictionary {name}: how many features are active is known only after training; "
             "the control pca-k gets as many components"
             for name, recipe in self.dictionaries.items()
             if recipe.k is None
-        ]
-        return tuple(found)
+        )
 
-    def frozen(self, entry: StatisticSpec) -> StatisticSpec | None:
-        """Bar B with its tail; a statistic of dictionaries with their names as arms, if any."""
-        if entry.id == KL.id:
-            return entry.model_copy(update={"parameters": self.kl_tail.model_dump()})
+    def frozen(self, entry: StatisticSpec, scope: Scope) -> StatisticSpec | None:
+        """A bar as the bars freeze it; a statistic of dictionaries with their names as arms."""
         if entry.id not in _DICTIONARY:
-            return entry
+            return super().frozen(entry, scope)
         names = tuple(sorted(self.dictionaries))  # frozen data does not keep the order of keys
         if not names:
             return None
@@ -179,3 +156,7 @@ class RotationPlan(Plan):
     def explores(self) -> bool:
         """Whether statistics that nothing is claimed about are measured, too."""
         return self.explore == "all"
+
+    def explored(self, statistic: str) -> bool:
+        """Whether this one is; of the bars that this suite is not about, only what is claimed."""
+        return self.explores and (statistic == KL or not statistic.startswith(BARS))

@@ -28,7 +28,6 @@ from prereg.hypothesis import parse_hypothesis
 from prereg.workspace import Workspace
 from suites.rotation import SUITE
 from suites.rotation.catalogue.alignment import PAIRED
-from suites.rotation.catalogue.behaviour import KL
 from suites.rotation.catalogue.rotation import IDENTITY_SHARE
 from suites.rotation.measure import measure
 from suites.rotation.plan import RotationPlan

@@ -180,7 +180,7 @@ def test_untrained_is_a_fresh_initialisation_of_its_own_for_every_seed(case):
     assert not weights_differ(subjects[0], control("untrained", case, seed=1).other)
 
 
-@pytest.mark.parametrize("name", RANDOM)
+@pytest.mark.parametrize("name", sorted(set(RANDOM) - {"shuffled-components"}))
 def test_random_controls_read_the_registered_number_of_sequences(case, name):
     found = control(name, case).samples
     assert found == Samples(FIT.head(128), EVALUATE.head(128))
@@ -192,6 +192,8 @@ def stream(found):
     """Seed of the random field of a control."""
     if found.activations.gaussian is not None:
         return found.activations.gaussian.seed
+    if found.components.rule == "shuffled":
+        return found.components.seed
     seeds = {found.map.seed, found.pairing.seed} - {99}
     (seed,) = seeds
     return seed
@@ -209,7 +211,7 @@ def test_every_draw_of_every_seed_has_a_stream_of_its_own(case, name):
 
 def test_the_random_controls_share_no_stream(case):
     every = [seed for name in RANDOM for seed in streams(name, case, seed=1)]
-    assert len(set(every)) == len(every) == 32 * 5
+    assert len(set(every)) == len(every) == 32 * 6
 
 
 def moments(seed=0):

@@ -45,7 +45,10 @@ def test_the_shipped_file_freezes_with_everything_resolved():
     found = prepared()
     resolved = found.registration.resolved
     assert resolved.subjects.reference.weights == found.reference.resolved.weights
-    assert set(resolved.statistics) == set(suite("rotation").statistics)
+    splits = found.registration.claim.corpus.splits
+    known = suite("rotation").statistics
+    assert set(resolved.statistics) == {n for n, entry in known.items() if entry.split in splits}
+    assert not {"counterfactual", "ablation"} & set(splits)
     assert resolved.statistics["bar.behavioural.kl@1"].parameters == {"tau": 0.1, "c": 2.0}
     claim = found.registration.claim
     deciding = {
@@ -496,7 +499,7 @@ def test_a_control_that_decides_and_has_no_model_is_not_run(tiny, prepared_from)
 
     def names(plain):
         claim = prepared_from(plain).registration.claim
-        return [c.name for c in catalogue(claim, other, found.plan)[1].controls]
+        return [c.name for c in catalogue(claim, other, found.plan, shape=found.registration.resolved.shape)[1].controls]
 
     assert "lineage" not in names(tiny())
     assert "lineage" in names(tiny(NAMED))

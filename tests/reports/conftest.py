@@ -122,6 +122,7 @@ def resolved_data() -> dict[str, Any]:
             },
         },
         "corpus": {"digest": "d" * 64},
+        "shape": {"components": ["blocks.0.mlp"], "outputs": ["valid"]},
         "code": {"version": "0.1.0", "sha256": "e" * 64},
         "suite": {
             "name": "rotation",

@@ -11,18 +11,22 @@ from hypothesis import strategies as st
 from harness.judging.verdict import Estimate
 from reports.wording import (
     MOST_DECIMALS,
+    NONE,
+    TIMES,
     clean,
     counted,
     decimals,
     moment,
     number,
     outline,
+    p_text,
     percent,
     printed,
     region,
     sample,
 )
 
+SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 FINITE = st.floats(min_value=-1e6, max_value=1e6, allow_nan=False)
 
 
@@ -44,6 +48,30 @@ def test_what_is_printed_never_lies_on_another_side_of_a_threshold_than_what_was
         shown = float(f"{end:.{places}f}")
         assert (shown < bound) == (end < bound)
         assert (shown > bound) == (end > bound)
+
+
+@given(p=st.floats(1e-9, 1.0), gap=st.floats(-1e-3, 1e-3))
+@settings(deadline=None, max_examples=200)
+def test_a_printed_p_never_lies_on_another_side_of_a_threshold_than_what_was_judged(
+    p: float, gap: float
+) -> None:
+    bound = p + gap
+    mantissa, _, power = p_text(p, [bound]).partition(TIMES)
+    shown = float(f"{mantissa}e{power[2:].translate(SUPERSCRIPTS)}") if power else float(mantissa)
+    assert (shown < bound, shown > bound) == (p < bound, p > bound)
+    assert shown == pytest.approx(p, rel=5e-3)
+
+
+def test_a_p_has_three_figures_where_they_suffice() -> None:
+    assert p_text(0.0123456) == "0.0123"
+    assert p_text(0.050012, [0.05]) == "0.05001"
+
+
+def test_bounds_and_what_is_undefined_are_no_sample() -> None:
+    assert sample(Estimate(low=0.1, high=0.2, level=0.95)) == "not sampled"
+    assert sample(Estimate(undefined="no head")) == NONE
+    assert sample(Estimate(blocks=12, undefined="too few blocks")) == "n = 12 blocks"
+    assert printed(Estimate(low=0.0, high=1e-14)).interval.startswith("[0, 1.0")
 
 
 def test_an_interval_that_just_misses_the_threshold_is_printed_with_more_figures() -> None:

@@ -23,7 +23,8 @@ from prereg.errors import Exit
 from prereg.registration import Registration
 from reports import verify as module
 from reports.bundle import publish
-from reports.verify import Verification, differences, verification_exit, verify
+from reports.differences import differences
+from reports.verify import Verification, verification_exit, verify
 
 FILES = [
     "evidence.jsonl",

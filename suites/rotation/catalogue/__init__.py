@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from harness.bars.catalogue import bar_statistics
 from suites.rotation.catalogue.alignment import ALIGNMENT
-from suites.rotation.catalogue.behaviour import KL
 from suites.rotation.catalogue.controls import CONTROLS
 from suites.rotation.catalogue.dictionary import DICTIONARY
 from suites.rotation.catalogue.figures import FIGURES
 from suites.rotation.catalogue.rotation import ROTATION
 
-CATALOGUE = (KL, *ALIGNMENT, *DICTIONARY, *ROTATION)
+CATALOGUE = (*bar_statistics(CONTROLS), *ALIGNMENT, *DICTIONARY, *ROTATION)
 
 __all__ = ["CATALOGUE", "CONTROLS", "FIGURES"]

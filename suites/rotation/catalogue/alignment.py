@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from harness.bars.catalogue import Roles
 from prereg.resolved import StatisticSpec
-from suites.rotation.catalogue.controls import DESTROYED, IDENTICAL, TWINS, Roles, roles
+from suites.rotation.catalogue.controls import DESTROYED, IDENTICAL, TWINS, roles
 
 CARRIED = (
     "x~_B = (x_B - mu_B) R + mu_A, R = argmin over O(d) of ||(X_B - mu_B) R - (X_A - mu_A)||_F, "

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
+from harness.bars import catalogue as bars
 from prereg.resolved import ControlRole, ControlSpec
 
-Roles = dict[Literal["same", "differs"], dict[str, ControlRole]]
-"""The role of every control, for each direction of a claim."""
+BARS_ALONE = (
+    *("untrained-both", "fine-tuned", "decoy-depth-pairs", "decoy-block-swap"),
+    "shuffled-components",
+)
+"""Controls that only bars have a use for."""
 
 _SEQUENCES = "on the registered number of sequences"
 
@@ -94,6 +97,7 @@ CONTROLS = (
         f"evaluation, {_SEQUENCES}",
         random=True,
     ),
+    *(bars.CONTROLS[name] for name in BARS_ALONE),
     ControlSpec(
         name="pca-k",
         replaces=("dictionary",),
@@ -122,16 +126,9 @@ def roles(
     Raises:
         ValueError: a control that does not exist, or that is given two roles.
     """
-    found: dict[str, ControlRole] = {spec.name: "not-applicable" for spec in CONTROLS}
-    given: dict[str, ControlRole] = {}
-    chosen: tuple[tuple[ControlRole, Iterable[str]], ...] = (
-        ("must-pass", passing),
-        ("must-fail", failing),
-        ("comparator", comparing),
-    )
-    for role, names in chosen:
-        for name in names:
-            if name not in found or name in given:
-                raise ValueError(f"expected a control of the suite, once, got {name!r}")
-            given[name] = role
-    return found | given
+    known = [spec.name for spec in CONTROLS]
+    named = [tuple(names) for names in (passing, failing, comparing)]
+    for name in (name for names in named for name in names):
+        if name not in known:
+            raise ValueError(f"expected a control of the suite, got {name!r}")
+    return bars.roles(known, passing=named[0], failing=named[1], comparing=named[2])

@@ -5,9 +5,10 @@ The arm of the alignment stands in the id, because each has controls of its own.
 
 from __future__ import annotations
 
+from harness.bars.catalogue import Roles
 from prereg.resolved import StatisticSpec
 from suites.rotation.catalogue.alignment import CARRIED
-from suites.rotation.catalogue.controls import DESTROYED, IDENTICAL, TWINS, Roles, roles
+from suites.rotation.catalogue.controls import DESTROYED, IDENTICAL, TWINS, roles
 
 LEAST_OWN = 0.5
 """EV at home below which a dictionary is broken, and a gap to it would be won or lost by that."""

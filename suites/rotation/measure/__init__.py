@@ -8,7 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from harness.bars.behavioural import BehaviouralMeter
+from harness.bars.asked import Behaviours
+from harness.bars.measure import measure_beside
 from harness.case import Activations, Case, DictionaryChoice, Gaussian, MapChoice
 from harness.gauge.fit import Array, Moments
 from harness.measured import Context, Measured
@@ -18,7 +19,6 @@ from harness.runners.moments import MomentsMeter
 from harness.statistics.undefined import UndefinedError
 from harness.suite import Wanted
 from suites.rotation.catalogue.alignment import LINEAR_EXCESS, PAIRED, STITCH, WHITENED
-from suites.rotation.catalogue.behaviour import KL
 from suites.rotation.catalogue.dictionary import DICTIONARY
 from suites.rotation.catalogue.rotation import (
     FROBENIUS,
@@ -87,20 +87,20 @@ def _measure(cases: Sequence[Case], context: Context) -> list[list[Measured]]:
         ReadingMeter([one for one in row if isinstance(one, Reading)], blocks=blocks)
         for row in made
     ]
-    behaviours = {
-        index: BehaviouralMeter(case, blocks=blocks, tau=plan.kl_tail.tau, c=plan.kl_tail.c)
-        for index, case in enumerate(cases)
-        if (KL.id, None) in context.wanted_of(index)
-    }
-    observers: list[Meter] = [*(meter for meter in meters if meter.readings), *behaviours.values()]
+    behaviours = [Behaviours(case, context, context.wanted_of(i)) for i, case in enumerate(cases)]
+    observers: list[Meter] = [
+        *(meter for meter in meters if meter.readings),
+        *(meter for behaviour in behaviours for meter in behaviour.meters),
+    ]
     if observers:
         _stream(context)(observers, samples=cases[0].samples.evaluate, capture=sites)
     found = [
         [*meter.measured(), *(one for one in row if isinstance(one, Measured))]
         for meter, row in zip(meters, made, strict=True)
     ]
-    for index, behaviour in behaviours.items():
-        found[index].append(behaviour.measured(KL.id))
+    beside = measure_beside(cases, context)
+    for row, behaviour, more in zip(found, behaviours, beside, strict=True):
+        row.extend((*behaviour.measured(), *more))
     return found
 
 

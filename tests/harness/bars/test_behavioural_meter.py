@@ -54,7 +54,12 @@ def view(rows):
         "other": Out({"head": model}, {}),
     }
     block = Block(ids=None, mask=mask, sample_ids=torch.arange(len(rows)), targets={})
-    return SimpleNamespace(block=block, sample_slots=torch.tensor(slots), out=outs.__getitem__)
+    return SimpleNamespace(
+        block=block,
+        sample_slots=torch.tensor(slots),
+        out=outs.__getitem__,
+        once=lambda key, compute: compute(),
+    )
 
 
 @pytest.fixture

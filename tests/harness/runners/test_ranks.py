@@ -27,6 +27,7 @@ from harness.runners.measure import MeasuringPass, Meter
 from harness.runners.moments import MomentsMeter
 from harness.sae.dictionaries import Dictionaries
 from harness.sae.recipe import DictionaryRecipe
+from harness.suite import Scope
 from prereg.errors import InputError
 from suites.rotation import SUITE
 from suites.rotation.measure import measure
@@ -38,6 +39,12 @@ from suites.rotation.plan import RotationPlan
 
 SITES = ("blocks.0.hook_resid_post", "blocks.1.hook_resid_post")
 PLAN = RotationPlan(sites=SITES)
+SCOPE = Scope(
+    components=("blocks.0.mlp", "blocks.1.mlp"),
+    outputs=("copy", "depth", "valid"),
+    draws=("standard",),
+    splits={"fit": 128, "evaluate": 384},
+)
 CORPUS = Dyck3(7)
 
 # --- ranks ------------------------------------------------------------------------------------
@@ -288,7 +295,11 @@ class Reversed(BlockStream):
 
 def found(case):
     """Everything that is measured of a case without dictionaries, by statistic, site and arm."""
-    specs = [spec for spec in map(PLAN.frozen, SUITE.catalogue) if spec is not None]
+    specs = [
+        spec
+        for entry in SUITE.catalogue
+        if PLAN.explored(entry.id) and (spec := PLAN.frozen(entry, SCOPE)) is not None
+    ]
     wanted = frozenset(
         (spec.id, arm)
         for spec in specs
@@ -337,7 +348,7 @@ def test_any_order_of_the_blocks_gives_the_judge_the_same_value(zoo_pair):
         if one.columns is None:
             continue
         summed += 1
-        spec = PLAN.frozen(SUITE.statistics[statistic])
+        spec = PLAN.frozen(SUITE.statistics[statistic], SCOPE)
         moved = replace(one, columns={name: c[order] for name, c in one.columns.items()})
         values = [
             estimate_value(record(m, spec=spec, pair="b", case="main"), spec.parameters)

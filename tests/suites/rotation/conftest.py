@@ -17,6 +17,7 @@ from harness.runners.blocks import to_torch
 from harness.sae.dictionaries import Dictionaries
 from harness.sae.recipe import DictionaryOptimiser, DictionaryRecipe, Feed
 from harness.sae.train import Trained
+from harness.suite import Scope
 from suites.rotation import SUITE
 from suites.rotation.measure import measure
 from suites.rotation.plan import RotationPlan
@@ -39,6 +40,12 @@ def _recipe(kind, **more):
 
 RECIPES = {"top": _recipe("topk", k=8), "re": _recipe("relu", l1=0.05)}
 PLAN = RotationPlan(sites=SITES, dictionaries=RECIPES)
+SCOPE = Scope(
+    components=("blocks.0.mlp", "blocks.1.mlp"),
+    outputs=("copy", "depth", "valid"),
+    draws=("standard", "long", "compositional"),
+    splits={"fit": 128, "evaluate": 384},
+)
 DRAWN = ("alignment.ev.paired.state_gain@1", "alignment.stitch.state_gain@1")
 """Statistics with draws of their own, which take longer."""
 
@@ -46,11 +53,22 @@ DRAWN = ("alignment.ev.paired.state_gain@1", "alignment.stitch.state_gain@1")
 def everything(plan):
     """Statistic and arm of all that the plan can measure, but for the gains."""
     frozen = filter(
-        None, (plan.frozen(entry) for entry in SUITE.catalogue if entry.id not in DRAWN)
+        None,
+        (
+            plan.frozen(entry, SCOPE)
+            for entry in SUITE.catalogue
+            if entry.id not in DRAWN and plan.explored(entry.id)
+        ),
     )
     return frozenset(
         (entry.id, arm) for entry in frozen for arm in (*entry.arms, *entry.shown_arms) or (None,)
     )
+
+
+@pytest.fixture(scope="session")
+def scope():
+    """What the shipped pair and its corpus have to offer, without the splits of bars C and Pr."""
+    return SCOPE
 
 
 @pytest.fixture(scope="session")

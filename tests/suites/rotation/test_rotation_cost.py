@@ -27,6 +27,7 @@ LOAD = Workload(
     width=64,
     parameters=100_000,
     positions=64,
+    components=10,
 )
 
 
