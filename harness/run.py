@@ -20,12 +20,15 @@ from harness.suite import Wanted, load_callable
 from harness.workload import wanted
 from prereg.attempts import Attempt
 from prereg.canonical import canonical, sha256
-from prereg.errors import IntegrityError
+from prereg.errors import InputError, IntegrityError
 from prereg.registration import Registration
 from prereg.resolved import ControlSpec
 from prereg.workspace import Workspace
 
 Progress = Callable[[str], None]
+
+_SPEC_SAMPLES = 256
+"""Sequences of the fit split that the constructive spec is read on."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class _Session:
     """What their training came to."""
     memory: dict[Any, Any] = field(default_factory=dict)
     """What measuring keeps between stages."""
+    spec: dict[str, Any] = field(default_factory=dict)
+    """The constructive spec of every model."""
 
 
 def run(
@@ -104,6 +109,7 @@ def run(
             "trainer_options": {name: str(value) for name, value in options.items()},
             "stages": session.stages,
             "dictionaries": session.dictionaries,
+            **({"spec": session.spec} if session.spec else {}),
             "seconds": round(time.monotonic() - begun, 3),
         }
         attempt.finish(evidence, canonical(run_record))
@@ -167,6 +173,7 @@ def _measure(registration: Registration, session: _Session) -> list[EvidenceReco
     }
     if claim.subjects.mode == "within":
         others[None] = reference
+    session.spec = _spec(registration, session, reference=reference, others=others)
     records: list[EvidenceRecord] = []
     for pair, other in others.items():
         case = Case(reference, other, samples, dictionary=dictionary)
@@ -174,6 +181,40 @@ def _measure(registration: Registration, session: _Session) -> list[EvidenceReco
     if dictionary.source is not None:
         session.dictionaries = dictionary.source.facts()
     return records
+
+
+def _spec(
+    registration: Registration,
+    session: _Session,
+    *,
+    reference: Any,
+    others: Mapping[str | None, Any],
+) -> dict[str, Any]:
+    """The constructive spec of every model, for the report; none where the samples are too few."""
+    from harness.runners.spec import constructive_spec
+
+    choice = registration.claim.corpus
+
+    def spec(subject: Any) -> dict[str, Any]:
+        found = constructive_spec(
+            subject,
+            corpus=corpus(choice),
+            samples=ranges(choice)["fit"].head(_SPEC_SAMPLES),
+            block_size=choice.block,
+            trainer_options=session.trainer_options,
+        )
+        return found.model_dump(mode="json")
+
+    try:
+        return {
+            "reference": spec(reference),
+            "others": {pair: spec(other) for pair, other in others.items() if pair is not None},
+        }
+    except InputError as error:
+        if not error.code.startswith("spec."):
+            raise
+        session.progress(f"no constructive spec for the report: {error.found}")
+        return {}
 
 
 def _dictionary(

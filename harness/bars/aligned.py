@@ -92,16 +92,24 @@ class Aligned:
         return once(self.context, ("weights", case.reference, case.other), compute)
 
     def labels(self) -> tuple[int, ...]:
+        """For each component of the reference, the other's that the case takes for it.
+
+        Raises:
+            UndefinedError: the weights cannot be aligned.
+        """
+        own, choice = self.own_labels(), self.case.components
+        if choice.rule == "shuffled":
+            drawn = generator(choice.seed, "components").permutation(len(own))
+            return tuple(own[number] for number in drawn)
+        return own
+
+    def own_labels(self) -> tuple[int, ...]:
         """For each component of the reference, the number of the other's that stands for it.
 
         Raises:
             UndefinedError: the weights cannot be aligned.
         """
         components = self.case.reference.architecture.components
-        choice = self.case.components
-        if choice.rule == "shuffled":
-            drawn = generator(choice.seed, "components").permutation(len(components))
-            return tuple(int(number) for number in drawn)
         if self._plan.parametric.alignment != "full":
             return tuple(range(len(components)))
         labels = list(range(len(components)))

@@ -141,9 +141,12 @@ class ComponentBars:
         return self._effects(("mean",), other, "predictive", questions)["mean"]
 
     def _order(self) -> tuple[str, ...]:
-        """The other model's components, from the largest predicted loss to the smallest."""
+        """The other model's components, from the largest predicted loss to the smallest.
+
+        As they are aligned, whatever a control says of their labels: it reads the same sets.
+        """
         spec = self._on_spec("predictive")[self._plan.predictor.name]
-        labels = Aligned(self.case, self.context).labels()
+        labels = Aligned(self.case, self.context).own_labels()
         ranked = np.argsort(spec.totals(), kind="stable")  # the most negative effect comes first
         components = self.case.other.architecture.components
         return tuple(components[labels[number]] for number in ranked)

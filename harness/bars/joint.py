@@ -4,7 +4,8 @@
     E = mean over sites of (tr S_A + tr S_B - 2 tr(R^T C)) / tr S_A = 1 - EV of the rotated states,
 
 S_A, S_B the covariances and C the centred cross-moment of the states at the fit samples, R the
-rotation of the stream in g. E is linear in R, so that the rotation step stays one Procrustes.
+rotation of the stream in g. E is linear in R, so that the rotation step stays one Procrustes. At
+l = 1 that step is the whole answer for R, and the rest of g is fitted to W.
 """
 
 from __future__ import annotations
@@ -13,31 +14,40 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from torch import Tensor
 
 from harness.gauge import fit
-from harness.gauge.balance import Part, balanced
+from harness.gauge.balance import Part
+from harness.gauge.descent import Descent, End, Place
 from harness.gauge.fit import Array, Moments
-from harness.gauge.search import Descent, Place, objective, starts_of
+from harness.gauge.path import geodesic
+from harness.gauge.search import COARSE, FINE, completed, frame, parts, rotations
+from harness.statistics.undefined import UndefinedError
 from harness.subjects.architecture import Architecture
 
 MIDDLE = 0.5
 """Share of the activations at which the two ends are compared."""
-_GEODESIC = 11
-"""Points on the way between the two ends, both included."""
+_STEPS = 20
+"""Steps of equal length on the way between the two ends."""
+_SAME = 1e-3
+"""Share of J below which a rise or a gap is the small change of a few neurons."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """Both errors at the minimiser of one mixture."""
+    """Both errors at the minimiser of one mixture.
+
+    Attributes:
+        share: l, the share of the activations.
+        weights: W.
+        largest: the largest term of W.
+        activations: E.
+    """
 
     share: float
-    """l, the share of the activations."""
     weights: float
-    """W."""
+    largest: float
     activations: float
-    """E."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +57,12 @@ class Joint:
     Attributes:
         points: one for each share, in order.
         barrier: largest rise of J at l = 1/2 above the straight line between its values at the two
-            ends, along the geodesic between their rotations; none where no path joins them.
+            ends, along the geodesic between their rotations, the rest of g fitted anew at each
+            point; none where no path joins them.
         no_path: why there is none.
         gap: difference of J at l = 1/2 when it is minimised from either end.
-        distance: ||R - R'||_F between the rotations where these two ended.
+        distance: ||R - R'||_F / (2 sqrt d) between the rotations where these two ended, in [0, 1].
+        middle: the smaller of the two values of J at l = 1/2.
     """
 
     points: tuple[Point, ...]
@@ -58,6 +70,17 @@ class Joint:
     no_path: str | None
     gap: float
     distance: float
+    middle: float
+
+    @property
+    def one_basin(self) -> bool | None:
+        """Whether nothing rises between the ends and both lead to one value; none without a path.
+
+        Below a thousandth of J a rise or a gap is no more than a few neurons that change places.
+        """
+        if self.barrier is None:
+            return None
+        return max(self.barrier, self.gap) <= _SAME * self.middle
 
 
 def joint_alignment(
@@ -72,6 +95,9 @@ def joint_alignment(
 ) -> Joint:
     """Minimises J_l over the whole group for every share.
 
+    Every share is descended from the starts of the weights' search, the Procrustes rotations of
+    the sites alone and together among them, and from where its neighbours ended.
+
     Args:
         reference: weights by name, gains folded.
         other: the same of the other model.
@@ -80,32 +106,32 @@ def joint_alignment(
         shares: l, ascending, from 0 to 1.
         starts: of each search; the Procrustes rotations of the sites are among them.
         seed: of the random ones.
+
+    Raises:
+        UndefinedError: a tensor of the reference is zero, one of either model is not finite, or the
+            reference's states do not vary at a site.
+        ValueError: shares that do not ascend from 0 to 1.
     """
-    own, theirs = balanced(reference, architecture), balanced(other, architecture)
-    states = _States.of(moments)
+    found = list(shares)
+    if found != sorted(set(found)) or found[:1] != [0.0] or found[-1:] != [1.0]:
+        raise ValueError(f"expected shares that ascend from 0 to 1, got {found}")
+    own, theirs = parts(reference, other, architecture, alignment="full")
+    problem = _Problem(own, theirs, _States.of(moments))
     hints = [fit.procrustes(one).R for one in moments]
-    begun = starts_of(own, theirs, starts=max(starts, 1 + len(hints)), seed=seed, hints=hints)
-    begun["states together"] = fit.nearest_rotation(states.pull)
-    places: list[Place] = []
-    for share in shares:
-        descent = _descent(own, theirs, states, share)
-        found = [descent.run(rotation)[0] for rotation in begun.values()]
-        found += [descent.go_on(place)[0] for place in places[-1:]]
-        places.append(min(found, key=descent.value))
-    points = tuple(
-        Point(share, objective(own, theirs, place) / len(own), states.error(place.rotation))
-        for share, place in zip(shares, places, strict=True)
-    )
-    middle = _descent(own, theirs, states, MIDDLE)
-    ends = (places[0], places[-1])
-    barrier = _barrier(middle, *ends)
-    met = [middle.go_on(place, gain=1e-7)[0] for place in ends]
+    hints.append(problem.of_states())
+    begun = rotations(own, theirs, starts=max(starts, 1 + len(hints)), seed=seed, hints=hints)
+    places = problem.front(found, list(begun.values()))
+    barrier, no_path = problem.barrier(places[0], places[-1])
+    middle = problem.descent(MIDDLE)
+    met = [middle.go_on(place, gain=FINE) for place in (places[0], places[-1])]
+    apart = met[0].place.rotation - met[1].place.rotation
     return Joint(
-        points=points,
+        points=tuple(problem.point(s, place) for s, place in zip(found, places, strict=True)),
         barrier=barrier,
-        no_path=None if barrier is not None else "one rotation mirrors and the other does not",
-        gap=abs(middle.value(met[0]) - middle.value(met[1])),
-        distance=float(np.linalg.norm(met[0].rotation - met[1].rotation)),
+        no_path=no_path,
+        gap=abs(met[0].value - met[1].value),
+        distance=float(np.linalg.norm(apart)) / (2 * np.sqrt(len(apart))),
+        middle=min(end.value for end in met),
     )
 
 
@@ -118,42 +144,85 @@ class _States:
 
     @classmethod
     def of(cls, moments: Sequence[Moments]) -> _States:
-        traces = [
-            (float(np.trace(one.covariance_reference)), float(np.trace(one.covariance_other)))
-            for one in moments
-        ]
-        pull = sum(
-            one.centred_cross / one.tokens / own
-            for one, (own, _) in zip(moments, traces, strict=True)
-        )
-        constant = sum(1.0 + other / own for own, other in traces)
-        return cls(constant / len(moments), np.asarray(pull) / len(moments))
+        constant, pull = 0.0, np.zeros_like(moments[0].cross)
+        for one in moments:
+            own = float(np.trace(one.covariance_reference))
+            if not own > 0:
+                raise UndefinedError("the reference's states do not vary at a site of the fit")
+            constant += (1.0 + float(np.trace(one.covariance_other)) / own) / len(moments)
+            pull += one.centred_cross / one.tokens / own / len(moments)
+        return cls(constant, pull)
 
     def error(self, rotation: Array) -> float:
         """E at a rotation."""
         return self.constant - 2.0 * float((self.pull * rotation).sum())
 
 
-def _descent(own: Sequence[Part], theirs: Sequence[Part], states: _States, share: float) -> Descent:
-    return Descent(
-        own,
-        theirs,
-        weight=(1.0 - share) / len(own),
-        pull=share * states.pull,
-        constant=share * states.constant,
-    )
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """J_l for every l."""
+
+    own: Sequence[Part]
+    theirs: Sequence[Part]
+    states: _States
+
+    def descent(self, share: float) -> Descent:
+        """Of J_l."""
+        return Descent(
+            self.own,
+            self.theirs,
+            weight=(1.0 - share) / len(self.own),
+            pull=share * self.states.pull,
+            constant=share * self.states.constant,
+        )
+
+    def of_states(self) -> Array:
+        """The rotation that is best for the states alone."""
+        return completed(self.states.pull, own=frame(self.own), theirs=frame(self.theirs))
+
+    def front(self, shares: Sequence[float], begun: Sequence[Array]) -> list[Place]:
+        """The best place found for each share, the last for the states alone."""
+        ends: list[End] = []
+        for share in shares[:-1]:
+            descent = self.descent(share)
+            found = [descent.run(rotation, gain=COARSE) for rotation in begun]
+            found += [descent.go_on(end.place, gain=COARSE) for end in ends[-1:]]
+            ends.append(descent.go_on(min(found, key=_value).place, gain=FINE))
+        weights = self.descent(0.0)
+        rotation = self.of_states()
+        last = weights.at(rotation, scale=weights.start(rotation).scale)
+        ends.append(End(last, 0.0, 0, True))
+        for number in range(len(shares) - 2, -1, -1):  # what a later share found may serve here too
+            descent = self.descent(shares[number])
+            back = descent.go_on(ends[number + 1].place, gain=FINE)
+            ends[number] = min((ends[number], back), key=_value)
+        return [end.place for end in ends]
+
+    def point(self, share: float, place: Place) -> Point:
+        """Both errors at a place."""
+        errors = [
+            float(((place.moved(b) - a.rows) ** 2).sum()) / a.square
+            for a, b in zip(self.own, self.theirs, strict=True)
+        ]
+        activations = self.states.error(place.rotation)
+        return Point(share, float(np.mean(errors)), max(errors), activations)
+
+    def barrier(self, first: Place, last: Place) -> tuple[float | None, str | None]:
+        """Largest rise of J at l = 1/2 along the geodesic, or why there is no path."""
+        try:
+            way = geodesic(first.rotation, last.rotation)
+        except UndefinedError as error:
+            cost = 4 * float(fit.svd(self.states.pull)[1][-1])
+            return None, f"{error} (to mirror the states' least direction would cost E {cost:.1e})"
+        descent = self.descent(MIDDLE)
+        values = []
+        for t in np.linspace(0.0, 1.0, _STEPS + 1):
+            rotation = way(float(t))
+            scales = {first.scale, last.scale}
+            values.append(min(descent.value(descent.at(rotation, scale=c)) for c in scales))
+        line = np.linspace(values[0], values[-1], _STEPS + 1)
+        return float((np.array(values) - line).max()), None
 
 
-def _barrier(descent: Descent, first: Place, last: Place) -> float | None:
-    """Rise of the objective along the geodesic of O(d); none where no path joins the two."""
-    turn = first.rotation.T @ last.rotation
-    if np.linalg.det(turn) < 0:
-        return None
-    generator = np.real(scipy.linalg.logm(turn))
-    ends = descent.value(first), descent.value(last)
-    rises = [0.0]
-    for t in np.linspace(0.0, 1.0, _GEODESIC)[1:-1]:
-        rotation = first.rotation @ scipy.linalg.expm(t * generator)
-        here = min(descent.value(descent.at(rotation, place)) for place in (first, last))
-        rises.append(here - ((1.0 - t) * ends[0] + t * ends[1]))
-    return float(max(rises))
+def _value(end: End) -> float:
+    return end.value

@@ -68,7 +68,7 @@ def check(file: HypothesisFile, as_json: Json = False) -> None:
                 ],
                 header=("judged", "statistic", "kind", "accepted region", "members"),
             ),
-            "what could PASS, known before any data:",
+            *(["what could PASS, known before any data:"] if found.reach else ()),
             *(f"  {name}: {said}" for name, said in found.reach.items()),
             *(f"bar {name} abstains: {reason}" for name, reason in claim.abstained().items()),
             f"{found.family} primary members, each with an interval at {found.member_level:.4%}; "

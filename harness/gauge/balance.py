@@ -2,7 +2,8 @@
 
 Only the product F S^T of a pair counts, F and S [d, inner] with the inner axis last. With
 F S^T = U Sigma V^T the balanced pair is U Sigma^1/2 and V Sigma^1/2: it is fixed by the product up
-to a rotation of the inner axis. Neurons keep their names: there each column of F and S gets the
+to a rotation of the inner axis. Singular values that are rounding are zero, or their roots would
+be noise of half as many digits. Neurons keep their names: there each column of F and S gets the
 same norm, sqrt(|f_i| |s_i|), and one that reads or writes nothing becomes zero.
 """
 
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from torch import Tensor
@@ -29,17 +32,18 @@ class Part:
             the part that it is paired with. `neurons`: rows change places with those of the other.
         layer: number of the block; -1 where there is none.
         pair: name of the pair's first tensor; empty where there is none.
-        power: the tensor gets c^(power / 2) under the stream's factor c.
+        power: the tensor gets c^(power / 2) under the stream's factor c; a balanced pair of which
+            one writes shares it.
     """
 
     name: str
     rows: Array
-    kind: str
+    kind: Literal["labelled", "heads", "neurons"]
     layer: int = -1
     pair: str = ""
     power: int = 0
 
-    @property
+    @cached_property
     def square(self) -> float:
         """Sum of squares."""
         return float((self.rows**2).sum())
@@ -74,8 +78,9 @@ def balanced(weights: Mapping[str, Tensor], architecture: Architecture) -> list[
         power = int(bool({pair.first, pair.second} & writers))
         for name, tensor in zip((pair.first, pair.second), evened, strict=True):
             rows = np.ascontiguousarray(np.swapaxes(tensor, -1, -2))
-            kind = "heads" if heads else "neurons"
-            parts.append(Part(name, rows, kind, layer, pair.first, power))
+            parts.append(
+                Part(name, rows, "heads" if heads else "neurons", layer, pair.first, power)
+            )
         paired |= {pair.first, pair.second}
     labelled = [
         Part(
@@ -95,6 +100,9 @@ def _even_products(first: Array, second: Array) -> tuple[Array, Array]:
     q_first, r_first = np.linalg.qr(first)
     q_second, r_second = np.linalg.qr(second)
     u, values, vt = np.linalg.svd(r_first @ np.swapaxes(r_second, -1, -2))
+    sizes = np.linalg.norm(first, axis=(-2, -1)) * np.linalg.norm(second, axis=(-2, -1))
+    rounding = max(first.shape[-2:]) * np.finfo(np.float64).eps * sizes[..., None]
+    values = np.where(values > rounding, values, 0.0)
     root = np.sqrt(values)[..., None, :]
     return q_first @ (u * root), q_second @ (np.swapaxes(vt, -1, -2) * root)
 
@@ -102,7 +110,7 @@ def _even_products(first: Array, second: Array) -> tuple[Array, Array]:
 def _even_norms(first: Array, second: Array) -> tuple[Array, Array]:
     """[d, neurons] each, with the norm of every neuron shared evenly."""
     norms = [np.linalg.norm(side, axis=0) for side in (first, second)]
-    even = np.sqrt(norms[0] * norms[1])
+    even = np.sqrt(norms[0]) * np.sqrt(norms[1])  # the product of small norms would underflow
     factors = [np.divide(even, n, out=np.zeros_like(n), where=n > 0) for n in norms]
     return first * factors[0], second * factors[1]
 

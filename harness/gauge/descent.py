@@ -5,8 +5,8 @@ rows of residual vectors, and c the scale of the stream, the error is
 
     J(g) = sum_k |c^(p_k / 2) T_k B_k R - A_k|^2 / |A_k|^2
 
-T_k orders heads and neurons and rotates the inner axis of each head; p_k is 0, 1 or 2. With all else
-fixed its least value is found
+T_k orders heads and neurons and rotates the inner axis of each head; p_k is 0, 1 or 2. With all
+else fixed its least value is found
 
     over R               by Procrustes over all rows
     over a head's T      by Procrustes, for every head of one with every head of the other
@@ -36,6 +36,8 @@ _MATCHINGS = 100
 """Matchings of a descent at most."""
 _ROUNDS = 20
 """Rounds of rotations and scale between two matchings at most."""
+_FITTINGS = 20
+"""Rounds of scale and the rest at a fixed rotation at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +90,10 @@ class Descent:
     Args:
         own: parts of the reference, none zero, in the balanced gauge.
         theirs: parts of the other model, in the same order.
-        pull: [d, d], P: the objective is weight * J - 2 tr(R^T P), up to a constant
-            (`parametric.joint`).
         weight: of J.
+        pull: [d, d], P, of an objective that is added: weight J + constant - 2 tr(R^T P)
+            (`parametric.joint`).
+        constant: of that objective.
     """
 
     def __init__(
@@ -98,13 +101,14 @@ class Descent:
         own: Sequence[Part],
         theirs: Sequence[Part],
         *,
-        pull: Array | None = None,
         weight: float = 1.0,
+        pull: Array | None = None,
+        constant: float = 0.0,
     ) -> None:
         self.parts = list(zip(own, theirs, strict=True))
         width = own[0].rows.shape[-1]
         self.pull = np.zeros((width, width)) if pull is None else pull
-        self.weight = weight
+        self.weight, self.constant = weight, constant
         self._squares = np.zeros(len(POWERS))  # sum of |B_k|^2 / |A_k|^2, by power
         self._labelled = np.zeros((len(POWERS), width, width))
         for a, b in self.parts:
@@ -119,7 +123,11 @@ class Descent:
             rotation: R to begin with.
             gain: relative decrease of J below which a step is the last.
         """
-        return self.go_on(Place(rotation, scale=_relative_scale(self.parts)), gain=gain)
+        return self.go_on(self.start(rotation), gain=gain)
+
+    def start(self, rotation: Array) -> Place:
+        """The point at which descent from a rotation begins."""
+        return Place(rotation, scale=_relative_scale(self.parts))
 
     def go_on(self, place: Place, *, gain: float) -> End:
         """Where descent from a point of the group ends."""
@@ -135,16 +143,19 @@ class Descent:
         return End(place, value, rounds, False)
 
     def at(self, rotation: Array, *, scale: float) -> Place:
-        """The rest of the group fitted at a fixed rotation, from a scale."""
+        """The rest of the group fitted to J at a fixed rotation, from a scale."""
         place = Place(rotation, scale=scale)
-        for _ in range(3):
+        for _ in range(_FITTINGS):
+            before = place.scale
             place = self.matched(place)
             cross = self._crosses(place, self._fixed(place))
             place = replace(place, scale=self._scale(place, cross))
+            if abs(place.scale - before) <= 1e-9 * before:
+                break
         return place
 
     def value(self, place: Place) -> float:
-        """The objective, its constant left out."""
+        """The objective at a point of the group."""
         return self._value(place, self._crosses(place, self._fixed(place)))
 
     def matched(self, place: Place) -> Place:
@@ -167,8 +178,9 @@ class Descent:
         fixed = self._fixed(place)
         cross = self._crosses(place, fixed)
         value = self._value(place, cross)
-        for number in range(1, _ROUNDS + 1):
-            before = value
+        rounds = 0
+        while rounds < _ROUNDS:
+            before, rounds = value, rounds + 1
             powers = place.scale ** (np.array(POWERS) / 2)
             total = self.weight * np.tensordot(powers, cross, 1) + self.pull
             place = replace(place, rotation=fit.nearest_rotation(total))
@@ -178,7 +190,7 @@ class Descent:
             value = self._value(place, cross)
             if before - value <= gain * self._size(value):
                 break
-        return place, value, number
+        return place, value, rounds
 
     def _size(self, value: float) -> float:
         """What a decrease is measured against: J, and its rounding where J is nothing else."""
@@ -219,7 +231,8 @@ class Descent:
         powers = place.scale ** (np.array(POWERS) / 2)
         inner = np.tensordot(cross, place.rotation, 2)  # [3]
         error = len(self.parts) + float(powers**2 @ self._squares - 2 * powers @ inner)
-        return self.weight * error - 2 * float((self.pull * place.rotation).sum())
+        other = self.constant - 2 * float((self.pull * place.rotation).sum())
+        return self.weight * error + other
 
     def _scale(self, place: Place, cross: Array) -> float:
         """The c that minimises J, the rest fixed."""

@@ -24,9 +24,9 @@ of a regression of k normal points shrink by independent factors, whatever r nea
     d_i = (ln B - ln C) / 2,   B ~ Beta((k - 2) / 2, 1 / 2),   C ~ Beta((k - 3) / 2, 1 / 2),
     E V = (k - 1) E d^2 = (k - 1) / (k - 3)^2     (and, from k = 8, less than 1 % more).
 
-To order 1 / k the d_i are products of two normals, of kurtosis 9, and V is as uncertain as k / 8
-terms of a gamma distribution: its median is 1 - 8 / (3 k) of its mean, (k - 1) / (k - 3)^2 is
-1 + 2 / k times 1 / (k - 3), and what is left, 1 - 2 / (3 k), is put at 1. So half of the samples
+To order 1 / k the d_i are products of two normals, of kurtosis 9, so V scatters like a gamma
+variable of shape k / 8: its median is 1 - 8 / (3 k) times its mean, the mean is 1 + 2 / k times
+1 / (k - 3), and what is left, 1 - 2 / (3 k), is put at 1. So half of the samples
 whose observed r is the limit PASS. Measured with the interval code: .44 to .52 from 8 components
 on, .35 to .39 with 5; .18 to .37 where effects and errors follow Student's t with 5 degrees; at
 most .25 for Spearman's rho, whose error grows towards 1 on this scale.
@@ -236,7 +236,7 @@ def _correlation_sentence(spec: StatisticSpec, region: Region, *, level: float) 
     expected = "no value"
     if found.expected is not None:
         expected = f"values {_said(found.expected)}"
-        agree += " (at that limit half of the samples at most)"
+        agree += " (half of them at that limit, at most)"
     least = "" if found.least is None else f" unless {_said(found.least)}"
     return f"{expected}{agree}; practically none{least}{apart}"
 

@@ -74,19 +74,46 @@ class Family(Record):
 
     @model_validator(mode="after")
     def _gauge_fits(self) -> Family:
+        if len(self.gauge.permuted) > 1:
+            raise ValueError(
+                "`gauge.permuted` has more than one axis: one order a block is searched"
+            )
         for permuted in self.gauge.permuted:
             for tensor in permuted.tensors:
-                self._insist(tensor, permuted.space)
+                self._insist(tensor, permuted.space, RESIDUAL)
         for pair in self.gauge.pairs:
-            for tensor in (pair.first, pair.second):
-                self._insist(tensor, pair.space)
+            self._pair_fits(pair)
         for tensor in self.gauge.writers:
             self._insist(tensor, RESIDUAL)
         return self
 
-    def _insist(self, tensor: str, space: str) -> None:
-        if space not in self.tensors.get(tensor, ()):
-            raise ValueError(f"`gauge` names {tensor} with an axis {space}, which it does not have")
+    def _pair_fits(self, pair: Paired) -> None:
+        """Beside the stream and the inner axis, heads have the permuted one, neurons nothing."""
+        if pair.first == pair.second:
+            raise ValueError(f"`gauge.pairs` pairs {pair.first} with itself")
+        for tensor in (pair.first, pair.second):
+            self._insist(tensor, pair.space, RESIDUAL)
+            further = tuple(s for s in self.tensors[tensor] if s not in (RESIDUAL, pair.space))
+            expected = tuple(p.space for p in self.gauge.permuted if tensor in p.tensors)
+            if pair.group == "permutation-positive-scale":
+                expected = ()
+            elif not expected:
+                raise ValueError(f"`gauge.pairs` names {tensor}, whose heads no `permuted` orders")
+            if further != expected:
+                raise ValueError(
+                    f"`gauge.pairs` names {tensor} with the further axes {list(further)}, "
+                    f"where {list(expected)} is expected"
+                )
+
+    def _insist(self, tensor: str, *spaces: str) -> None:
+        if tensor not in self.tensors:
+            raise ValueError(f"`gauge` names a tensor {tensor}, which does not exist")
+        for space in spaces:
+            if self.tensors[tensor].count(space) != 1:
+                raise ValueError(
+                    f"`gauge` names {tensor} with one axis {space}, but it has the axes "
+                    f"{list(self.tensors[tensor])}"
+                )
 
 
 class Architecture:
@@ -134,6 +161,16 @@ class Architecture:
     def components(self) -> tuple[str, ...]:
         """Ids of the components whose output can be edited."""
         return tuple(n for pattern in self.family.components for n, _ in self._expand(pattern))
+
+    @property
+    def head_components(self) -> dict[tuple[int, int], str]:
+        """Component of every attention head, by block and number."""
+        return {
+            (binding["layer"], binding["head"]): name
+            for pattern in self.family.components
+            for name, binding in self._expand(pattern)
+            if {"layer", "head"} <= binding.keys()
+        }
 
     @property
     def component_kinds(self) -> tuple[tuple[str, ...], ...]:

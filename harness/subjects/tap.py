@@ -33,7 +33,9 @@ class Tap:
             return tensor
         self._fired[name] += 1
         if name in self._edits:
-            tensor = self._edits[name](tensor)
+            # on a copy: an edit that works in place would reach what was captured before it, and
+            # a share that is subtracted from the tensor it is part of
+            tensor = self._edits[name](tensor.clone())
         if name in self._capture:
             self.captured[name] = tensor
         return tensor

@@ -138,6 +138,61 @@ def test_the_upper_limit_holds_rare_errors_that_were_not_seen(share, blocks):
     assert np.mean(bounds.low > truth) <= 0.025
 
 
+def _failures(rng, law, count):
+    """Losses of failing sequences in nats, all above tau, of mean at most c; and that mean."""
+    tau, ceiling = KL_TAIL["tau"], KL_TAIL["c"]
+    if law == "pareto":  # infinite variance
+        return tau * (1.0 + rng.pareto(1.5, count)), 3.0 * tau
+    if law == "log-normal":
+        return tau + rng.lognormal(-(1.5**2) / 2, 1.5, count), tau + 1.0
+    return np.full(count, ceiling), ceiling  # the worst that is granted unseen
+
+
+def _failing_columns(rng, sequences, *, share, law, replicates):
+    """Sequences of 20 positions; a share fails, the others err by about 1e-4 nats."""
+    shape, length = (replicates, sequences // SAMPLES), 20.0
+    exceeding = rng.binomial(SAMPLES, share, shape)
+    places = np.repeat(np.flatnonzero(exceeding), exceeding.ravel()[np.flatnonzero(exceeding)])
+    nats, mean = _failures(rng, law, len(places))
+    tail, capped, largest = np.zeros((3, exceeding.size))
+    np.add.at(tail, places, nats * length)
+    np.add.at(capped, places, np.minimum(nats, KL_TAIL["c"]) * length)
+    np.maximum.at(largest, places, nats * length)
+    body = rng.gamma(2.0 * (SAMPLES - exceeding)) * 0.5e-4 * length  # a sum of exponential losses
+    columns = {
+        "body": body,
+        "tail": tail.reshape(shape),
+        "capped": body + capped.reshape(shape),
+        "positions": np.full(shape, length * SAMPLES),
+        "sequences": np.full(shape, float(SAMPLES)),
+        "exceeding": exceeding.astype(float),
+        "largest": largest.reshape(shape),
+        "shortest": np.full(shape, length),
+    }
+    return columns, share * mean + (1.0 - share) * 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", ["pareto", "log-normal", "at the ceiling"])
+@pytest.mark.parametrize("share", [1e-3, 1e-4, 1e-5])
+@pytest.mark.parametrize("sequences", [3072, 87_648])
+def test_the_upper_limit_holds_failures_of_one_in_a_thousand_to_a_hundred_thousand(
+    sequences, share, law
+):
+    rng = np.random.default_rng([12, sequences, round(1e5 * share), len(law)])
+    missed = above = 0
+    for _ in range(5):
+        columns, truth = _failing_columns(
+            rng, sequences, share=share, law=law, replicates=REPLICATES // 5
+        )
+        bounds = sum_bounds("rare_mean", columns, parameters=KL_TAIL, level=0.95)
+        missed += int((bounds.high < truth).sum())
+        above += int((bounds.low > truth).sum())
+    assert missed / REPLICATES <= 0.025
+    # the lower limit turns into a jackknife where about ten failures carry it
+    assert above / REPLICATES <= 0.04
+
+
 def test_a_plain_mean_would_miss_the_rare_errors():
     columns, truth, _ = _rare_columns(np.random.default_rng(7), 20, share=0.001)
     plain = {"total": columns["body"] + columns["tail"], "weight": columns["positions"]}
