@@ -166,8 +166,10 @@ def completeness(integral: Effects, effect: Effects) -> float:
     left is the error of the quadrature. Of each component the mean over positions and heads.
 
     Raises:
-        UndefinedError: no component has an effect.
+        UndefinedError: no component has an effect, or nothing was measured.
     """
+    if not effect.weight.any():
+        raise UndefinedError("no sequence has another one in its block to be paired with")
     own = effect.totals()
     largest = float(np.abs(own).max())
     if largest == 0.0:

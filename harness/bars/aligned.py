@@ -112,9 +112,5 @@ class Aligned:
         components = self.case.reference.architecture.components
         if self._plan.parametric.alignment != "full":
             return tuple(range(len(components)))
-        labels = list(range(len(components)))
-        kinds = [k for k in self.case.reference.architecture.component_kinds if len(k) > 1]
-        for kind, (_, order) in zip(kinds, sorted(self.weights().heads.items()), strict=True):
-            for own, other in zip(kind, order, strict=True):
-                labels[components.index(own)] = components.index(kind[other])
-        return tuple(labels)
+        names = self.weights().components(self.case.reference.architecture)
+        return tuple(components.index(names[component]) for component in components)

@@ -164,13 +164,15 @@ class EffectsMeter(BlockSums):
         """Adds one batch."""
         subject = self.subject.to(view.block.ids.device)
         partner = self._partners(view)
-        captured = subject.forward(view.block, capture=self.components).captured
+        found = subject.forward(view.block, capture=self.components).captured
+        captured = {name: found[name] for name in self.components}  # they fire in another order
         for rows, chunk in _chunks(subject, view.block, partner, theirs=captured):
             counted = partner[rows] != rows  # without a partner there is nothing to move to
             mask = chunk.block.mask & counted[:, None]
             classes = _class_masks(mask, positions=view.block.ids.shape[1])
-            found = [_answer(subject, chunk, question) for question in self.questions.values()]
-            effects = torch.stack(found)  # [questions, components, b, t, heads]
+            effects = torch.stack(  # [questions, components, b, t, heads]
+                [_answer(subject, chunk, question) for question in self.questions.values()]
+            )
             sums = torch.einsum("qcbth,kbt->bqckh", effects, classes.double())
             row = torch.cat((sums.flatten(1), classes.sum(-1).T.double()), dim=1)
             self.add(view.sample_slots[rows], row)

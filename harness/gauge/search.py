@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -32,6 +32,7 @@ from harness.streams import generator
 from harness.subjects.architecture import RESIDUAL, Architecture
 
 Alignment = Literal["none", "rotation", "signed-permutation", "full"]
+ALIGNMENTS: tuple[Alignment, ...] = get_args(Alignment)
 
 COARSE, FINE = 1e-6, 1e-11
 """Relative decrease of J at which descent ends: from every start, and of the best."""

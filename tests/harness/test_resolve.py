@@ -499,7 +499,12 @@ def test_a_control_that_decides_and_has_no_model_is_not_run(tiny, prepared_from)
 
     def names(plain):
         claim = prepared_from(plain).registration.claim
-        return [c.name for c in catalogue(claim, other, found.plan, shape=found.registration.resolved.shape)[1].controls]
+        return [
+            c.name
+            for c in catalogue(claim, other, found.plan, shape=found.registration.resolved.shape)[
+                1
+            ].controls
+        ]
 
     assert "lineage" not in names(tiny())
     assert "lineage" in names(tiny(NAMED))

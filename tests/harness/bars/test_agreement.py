@@ -110,9 +110,7 @@ def test_the_null_holds_every_other_labelling_within_layers_once():
     for first in permutations(range(3)):
         for last in permutations(range(4, 7)):
             labels = (*first, 3, *last)
-            expected.append(
-                Agreement(predicted, measured, labels).scalar("s.x@1", "pearson").value
-            )
+            expected.append(Agreement(predicted, measured, labels).scalar("s.x@1", "pearson").value)
     assert found.value == pytest.approx(expected[0])
     np.testing.assert_allclose(sorted(found.draws), sorted(expected[1:]))
 
@@ -186,9 +184,12 @@ def test_completeness_is_the_largest_miss_over_the_largest_effect():
     integral.sums[:, 1] += 0.3 * effect.weight[:, :, None]
     largest = np.abs(effect.totals()).max()
     assert completeness(integral, effect) == pytest.approx(0.3 / largest)
+    nothing = Effects(COMPONENTS, HEADS, 0 * effect.sums, effect.weight)
     with pytest.raises(UndefinedError, match="no component has an effect"):
-        nothing = Effects(COMPONENTS, HEADS, 0 * effect.sums, effect.weight)
         completeness(nothing, nothing)
+    alone = Effects(COMPONENTS, HEADS, 0 * effect.sums, 0 * effect.weight)
+    with pytest.raises(UndefinedError, match="in its block to be paired with"):
+        completeness(alone, alone)
 
 
 @settings(deadline=None, max_examples=25)

@@ -13,7 +13,9 @@ from harness.bars.paths import integrated, slope
 @pytest.fixture
 def net():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(6, 24), nn.ReLU(), nn.Linear(24, 24), nn.ReLU(), nn.Linear(24, 3))
+    return nn.Sequential(
+        nn.Linear(6, 24), nn.ReLU(), nn.Linear(24, 24), nn.ReLU(), nn.Linear(24, 3)
+    )
 
 
 @pytest.fixture

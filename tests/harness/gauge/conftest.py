@@ -22,9 +22,9 @@ def small_subject():
         model = DyckTransformer(config)
         initialise(model, generator=generator, std=std)
         weights = {name: tensor.double() for name, tensor in model.state_dict().items()}
-        for name in weights:
+        for name, tensor in weights.items():
             if name.endswith("gain"):
-                weights[name] = 0.5 + torch.rand(weights[name].shape, generator=generator).double()
+                weights[name] = 0.5 + torch.rand(tensor.shape, generator=generator).double()
         return DyckSubject(config, weights)
 
     return make

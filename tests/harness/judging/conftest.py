@@ -113,6 +113,7 @@ def registration(
         "resolved": {
             "subjects": {"reference": subject, "others": dict.fromkeys(others, subject)},
             "corpus": {"digest": SHA},
+            "shape": {"components": [], "outputs": []},
             "code": {"version": "0", "sha256": SHA},
             "suite": {
                 "name": "world",

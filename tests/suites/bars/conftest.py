@@ -50,6 +50,8 @@ def judged(prepared, tmp_path):
         home = Workspace.at(tmp_path / "home")
         home.register(found, json.dumps(shipped(name, changes)).encode(), suffix="json")
         done = run(home, found.id)
-        return {claim.name: claim for claim in judge_attempt(home, done.registration).verdict.claims}
+        return {
+            claim.name: claim for claim in judge_attempt(home, done.registration).verdict.claims
+        }
 
     return make
