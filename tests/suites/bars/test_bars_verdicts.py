@@ -8,6 +8,7 @@ ABSTAIN = {"abstain": "not part of this test"}
 SMALL = {"plan.explore": "claimed", "plan.parametric": {"alignment": "full", "starts": 3}}
 
 
+@pytest.mark.slow
 def test_published_bars_within_one_model_pass_on_a_net_that_was_never_trained(judged):
     """Completeness makes prediction and measurement one number, on any net: the bar cannot tell."""
     claims = judged(
@@ -16,7 +17,7 @@ def test_published_bars_within_one_model_pass_on_a_net_that_was_never_trained(ju
         **{
             "corpus.block": 2,
             "corpus.splits": {"fit": 64, "evaluate": 48, "ablation": 48},
-            "plan.predictor": {"name": "ig", "steps": 12, "completeness": 0.1},
+            "subjects.reference": "zoo:dyck3/indep-100",
             "bars.B": ABSTAIN,
             "claims": [],
         },
