@@ -33,6 +33,7 @@ slow: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python tests/benchmarks/speed.py
 	$(BIN)/python tests/benchmarks/dictionaries.py
+	$(BIN)/python tests/benchmarks/parametric.py
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -395,8 +395,9 @@ def _agreement(
     known: Sequence[str], *, bar: Literal["causal", "predictive"]
 ) -> tuple[StatisticSpec, ...]:
     two = INTERVENTIONS[bar] > 1
-    unit = _UNIT.format(" x intervention" if two else "")
+    unit = _UNIT.format(" x intervention (alone, in a set)" if two else "")
     what = f"{_PREDICTION[bar]}; {_MEASUREMENT[bar]}; {unit}"
+    parts = {"single": "components alone", "increment": "sets by their increments"} if two else {}
     claimed: Roles = {
         "same": roles(
             known,
@@ -445,6 +446,17 @@ def _agreement(
             "spearman",
             **judged,
             **correlation,
+        ),
+        *(
+            entry(
+                f"{part}.pearson",
+                f"Pearson's r of {title}",
+                f"as bar.{bar}.pearson, over {title}",
+                "pearson",
+                **judged,
+                **correlation,
+            )
+            for part, title in parts.items()
         ),
         entry("slope", "Slope", f"sum p m / sum p^2: {what}", "slope", **judged),
         entry(

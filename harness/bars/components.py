@@ -61,8 +61,12 @@ class ComponentBars:
             return Measured(statistic, None, value=self._completeness(bar))
         if which == "pearson.published":
             return self._agreement("predictive", {"mean": self._mean_ablated()}).pooled(statistic)
+        measured = self._interventions(bar)
+        intervention, _, rest = which.partition(".")
+        if intervention in measured:
+            measured, which = {intervention: measured[intervention]}, rest
         by_slope = which.startswith("ap.")
-        found = self._agreement(bar, self._interventions(bar), predictor="ap" if by_slope else None)
+        found = self._agreement(bar, measured, predictor="ap" if by_slope else None)
         if which == "leverage":
             return found.leverage(statistic)
         if which == "labels":

@@ -118,8 +118,9 @@ class BarsPlan(Plan):
 def _units(entry: StatisticSpec, scope: Scope) -> dict[str, int]:
     """Components of the reference, and units that they make in the statistic."""
     components = len(scope.components)
+    _, bar, which, *_ = entry.id.partition("@")[0].split(".")
     if entry.id.partition("@")[0].endswith(".published"):
         return {"components": components, "units": components}
-    interventions = INTERVENTIONS[entry.id.split(".")[1]]
+    interventions = 1 if which in ("single", "increment") else INTERVENTIONS[bar]
     each = len(CLASSES) * len(scope.outputs) * interventions
     return {"components": components, "units": components * each}

@@ -237,10 +237,10 @@ class Descent:
     def _scale(self, place: Place, cross: Array) -> float:
         """The c that minimises J, the rest fixed."""
         inner = np.tensordot(cross, place.rotation, 2)
-        return best_scale(self._squares, inner, otherwise=place.scale)
+        return best_scale(self._squares, inner, current=place.scale)
 
 
-def best_scale(squares: Array, inner: Array, *, otherwise: float) -> float:
+def best_scale(squares: Array, inner: Array, *, current: float) -> float:
     """c = s^2 for the s > 0 that minimises sum_p s^(2p) squares_p - 2 s^p inner_p, p = 0, 1, 2.
 
     The derivative 4 q_2 s^3 + 2 (q_1 - 2 i_2) s - 2 i_1 vanishes there.
@@ -248,7 +248,8 @@ def best_scale(squares: Array, inner: Array, *, otherwise: float) -> float:
     Args:
         squares: q, [3].
         inner: i, [3].
-        otherwise: c where nothing agrees, so that the smaller the better and none is the smallest.
+        current: c that is kept where no root is better: where nothing agrees, the smaller the
+            better, and none is the smallest.
     """
     q, i = squares, inner
 
@@ -256,11 +257,10 @@ def best_scale(squares: Array, inner: Array, *, otherwise: float) -> float:
         return float(q[2] * s**4 + (q[1] - 2 * i[2]) * s**2 - 2 * i[1] * s)
 
     coefficients = np.array([4 * q[2], 0.0, 2 * (q[1] - 2 * i[2]), -2 * i[1]])
-    if not coefficients.any():
-        return otherwise
     roots = np.roots(coefficients)
-    real = [float(r.real) for r in roots if abs(r.imag) <= 1e-9 * abs(r) and r.real > 0]
-    return min(real, key=error) ** 2 if real else otherwise
+    real = [float(r.real) for r in roots if abs(r.imag) <= 1e-6 * abs(r) and r.real > 0]
+    best = min(real, key=error, default=None)
+    return current if best is None or error(best) >= error(current**0.5) else best**2
 
 
 def _relative_scale(parts: Sequence[tuple[Part, Part]]) -> float:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from harness.bars.catalogue import KL
 from harness.case import Case, Samples
 from harness.corpora.block import SampleRange
 from harness.corpora.dyck3 import DRAWS, Dyck3
@@ -69,7 +70,7 @@ def main() -> None:
     reference, other = (load(locate(f"zoo:dyck3/indep-{seed}")) for seed in (100, 101))
     samples = Samples(SampleRange("fit", 0, SEQUENCES), SampleRange("evaluate", 0, SEQUENCES))
     case = Case(reference, other, samples)
-    wanted = frozenset({(PAIRED.id, "rotated"), (IDENTITY_SHARE.id, None), (KL.id, None)})
+    wanted = frozenset({(PAIRED.id, "rotated"), (IDENTITY_SHARE.id, None), (KL, None)})
     context = Context(Dyck3(7), 16, RotationPlan(sites=SITES), wanted, 0, {})
 
     def forwards() -> None:

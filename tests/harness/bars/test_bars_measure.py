@@ -107,8 +107,16 @@ def test_causal_and_predictive_are_two_quantities():
     plan = BarsPlan(parametric=ParametricSearch(alignment="rotation"))
     names = [f"bar.{bar}.pearson@1" for bar in ("causal", "predictive")]
     names += [f"bar.{bar}.pearson.published@1" for bar in ("causal", "predictive")]
-    found = values(Case(reference, copy, samples(24)), names, plan)
+    parts = [f"bar.predictive.{part}.pearson@1" for part in ("single", "increment")]
+    found = values(Case(reference, copy, samples(24)), [*names, *parts], plan)
     causal, predictive, *published = (found[name].value for name in names)
+    single, increment = (found[name] for name in parts)
+    assert single.value > predictive > increment.value
+    whole = found["bar.predictive.pearson@1"].columns
+    for kind, one in (("single", single), ("increment", increment)):
+        for name, column in one.columns.items():
+            side, group, component = name.split("/")
+            np.testing.assert_array_equal(whole[f"{side}/{group}/{kind}/{component}"], column)
     assert causal > 0.99
     assert 0.2 < predictive < 0.9
     assert published[0] == published[1] > 0.99

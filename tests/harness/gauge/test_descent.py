@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from harness.gauge.balance import balanced
 from harness.gauge.descent import Descent, best_scale
 from harness.gauge.fit import haar
+from harness.gauge.group import Element, act
 from harness.gauge.residual import fold
 from harness.streams import generator
 
@@ -106,23 +107,47 @@ def test_the_rest_is_fitted_at_a_fixed_rotation(small_subject, rotation):
 
 
 @settings(deadline=None, max_examples=50)
-@given(squares=st.tuples(*[st.floats(0.01, 10)] * 3), inner=st.tuples(*[st.floats(-5, 5)] * 3))
-def test_the_scale_is_the_best_of_a_fine_grid(squares, inner):
+@given(
+    squares=st.tuples(*[st.floats(0.01, 10)] * 3),
+    inner=st.tuples(*[st.floats(-5, 5)] * 3),
+    current=st.floats(1e-4, 10),
+)
+def test_the_scale_is_the_best_of_a_fine_grid(squares, inner, current):
     q, i = np.array(squares), np.array(inner)
 
     def value(s):
         return sum(s ** (2 * p) * q[p] - 2 * s**p * i[p] for p in (1, 2))
 
-    found = best_scale(q, i, otherwise=np.nan)
-    grid = np.linspace(1e-3, 20, 4001)
-    if np.isnan(found):  # nothing is gained by any scale
-        assert value(grid).min() >= -1e-9
-    else:
-        assert value(np.sqrt(found)) <= value(grid).min() + 1e-9
+    found = best_scale(q, i, current=current)
+    assert found > 0
+    assert value(np.sqrt(found)) <= value(np.sqrt(current)) + 1e-12
+    grid = value(np.linspace(0, 40, 8001))
+    if grid.argmin() > 0:  # else nothing agrees, and none is the smallest
+        assert value(np.sqrt(found)) <= grid.min() + 1e-9
 
 
 def test_the_scale_of_a_doubled_stream_is_a_half():
-    assert best_scale(np.array([1.0, 2.0, 4.0]), np.array([1.0, np.sqrt(2), 2.0]), otherwise=7) == (
-        pytest.approx(0.5)
+    squares, inner = np.array([1.0, 2.0, 4.0]), np.array([1.0, np.sqrt(2), 2.0])
+    assert best_scale(squares, inner, current=7.0) == pytest.approx(0.5)
+    assert best_scale(np.zeros(3), np.zeros(3), current=7.0) == 7.0
+
+
+def test_a_worse_root_does_not_replace_the_scale():
+    """Where the tensors disagree the only root may be worse than what one has."""
+    squares, inner = np.array([0.0, 1.0, 1.0]), np.array([0.0, -0.2, 2.5])
+    assert best_scale(squares, inner, current=1.5) == pytest.approx(
+        best_scale(squares, inner, current=3.0)
     )
-    assert best_scale(np.zeros(3), np.zeros(3), otherwise=7.0) == 7.0
+    apart = np.array([0.0, -2.2, 3.0])  # a root at 1.28, with .12 more than at 0
+    assert best_scale(squares, apart, current=1e-4) == 1e-4
+
+
+def test_descent_begins_at_the_scale_that_sizes_suggest(small_subject, rotation):
+    """It follows the scale of the reference, so that no start depends on it."""
+    subject = small_subject()
+    architecture = subject.architecture
+    weights = fold(subject.weights(), architecture)
+    theirs = balanced(weights, architecture)
+    for c in (0.2, 1.0, 7.0):
+        own = balanced(act(Element(scale=c), weights, architecture), architecture)
+        assert Descent(own, theirs).start(rotation).scale == pytest.approx(c)

@@ -124,6 +124,7 @@ def test_the_gauge_of_neither_model_is_seen(zoo_weights, dyck, pair):
         element = random_element(dyck, generator=generator(seed, "test"), condition=10.0)
         after = search(act(element, reference, dyck), other, dyck, alignment="full")
         assert after.start == before.start
+        assert after.objectives == pytest.approx(before.objectives, rel=1e-6)
         assert after.nmse == pytest.approx(before.nmse, abs=1e-6)
         assert after.lower == pytest.approx(before.lower, abs=1e-6)
         assert after.objective == pytest.approx(before.objective, rel=1e-6)
@@ -140,6 +141,7 @@ def test_the_gauge_is_not_seen_where_labelled_rows_do_not_span_the_stream(small_
     after = search(
         act(element, reference, architecture), weights, architecture, alignment="full", starts=3
     )
+    assert after.objectives == pytest.approx(before.objectives, rel=1e-6)
     assert after.nmse == pytest.approx(before.nmse, abs=1e-6)
 
 

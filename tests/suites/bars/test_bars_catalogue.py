@@ -122,6 +122,9 @@ def test_arms_and_units_are_those_of_the_models_and_the_corpus(prepared):
     assert frozen["bar.behavioural.kl.draw@1"].arms == ("standard", "long", "compositional")
     assert frozen["bar.causal.pearson@1"].parameters == {"components": 10, "units": 90}
     assert frozen["bar.predictive.pearson@1"].parameters == {"components": 10, "units": 180}
+    for part in ("single", "increment"):
+        one = frozen[f"bar.predictive.{part}.pearson@1"]
+        assert one.parameters == {"components": 10, "units": 90}
     assert frozen["bar.causal.pearson.published@1"].parameters == {"components": 10, "units": 10}
     shares = ("0", "0.25", "0.5", "0.75", "1")
     assert frozen["parametric.joint.weights@1"].shown_arms == shares

@@ -100,7 +100,7 @@ def test_a_control_that_changes_nothing_the_statistic_reads_has_no_role(entry, k
     "given", [{"passing": ("self-frsh",)}, {"passing": ("self",), "failing": ("self",)}]
 )
 def test_a_role_for_an_unknown_control_or_two_roles_are_refused(given):
-    with pytest.raises(ValueError, match="expected (a control of the suite|one role)"):
+    with pytest.raises(ValueError, match=r"expected (a control of the suite|one role)"):
         roles(**given)
 
 
