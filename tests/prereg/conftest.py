@@ -72,7 +72,7 @@ def freeze() -> Callable[..., Registration]:
                     "others": {"b": {"written": "zoo:dyck3/indep-101", **subject}},
                 },
                 "corpus": {"digest": DIGEST},
-                "shape": {"components": [], "outputs": []},
+                "shape": {"components": (), "outputs": ()},
                 "code": {"version": "0.1.0", "sha256": DIGEST},
                 "suite": {
                     "name": "rotation",

@@ -151,7 +151,9 @@ def test_nothing_finished_is_not_a_verdict(tmp_path):
 
 
 def test_suites_json_names_every_statistic_and_hypothesis_file(tmp_path):
-    (suite,) = as_json("suites", cwd=tmp_path)["suites"]
+    found = {suite["name"]: suite for suite in as_json("suites", cwd=tmp_path)["suites"]}
+    assert list(found) == ["bars", "rotation"]
+    suite = found["rotation"]
     installed = find("rotation")
     assert [entry["id"] for entry in suite["statistics"]] == list(installed.statistics)
     assert all(e["formula"] and e["unit"] and e["source"] for e in suite["statistics"])

@@ -131,8 +131,8 @@ def test_the_gauge_of_neither_model_is_seen(zoo_weights, dyck, pair):
 
 
 def test_the_gauge_is_not_seen_where_labelled_rows_do_not_span_the_stream(small_subject):
-    """40 tokens, six coordinates of position and few classes, in a stream of 80."""
-    subjects = [small_subject(seed, d_model=80) for seed in (0, 1)]
+    """Nine tokens, six coordinates of position and 51 classes, in a stream of 80."""
+    subjects = [small_subject(seed, d_model=80, vocabulary=9) for seed in (0, 1)]
     architecture = subjects[0].architecture
     reference, other = (fold(s.weights(), architecture) for s in subjects)
     weights = dict(other)

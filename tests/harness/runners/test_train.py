@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from harness.corpora.block import SampleRange
 from harness.corpora.dyck3 import Dyck3
-from harness.runners.train import BatchStream, accuracies
+from harness.runners.blocks import to_torch
+from harness.runners.train import BatchStream, accuracies, imitation_loss
+from harness.subjects.loading import load
 from harness.subjects.recipe import Optimiser
 from harness.subjects.reference import locate
 from harness.training import RECIPE, read_recipe, recipes, train_to
@@ -319,3 +322,53 @@ def test_training_reads_the_train_split_and_accuracy_the_evaluation_split(
         mine = [samples for _, samples in read if samples.split == split]
         indices = [i for samples in mine for i in range(samples.start, samples.stop)]
         assert indices == list(range(count))
+
+
+# --- a model that starts as another, and learns the outputs of a third ---------------------------
+
+
+def test_imitation_is_kl_from_the_teacher_over_judged_positions():
+    torch.manual_seed(0)
+    taught, logits = ({"a": torch.randn(2, 3, 4), "b": torch.randn(2, 3, 2)} for _ in range(2))
+    mask = torch.tensor([[True, True, False], [True, False, False]])
+    block = SimpleNamespace(mask=mask)
+    expected = [
+        torch.nn.functional.kl_div(
+            logits[head][mask].log_softmax(-1),
+            taught[head][mask].log_softmax(-1),
+            log_target=True,
+            reduction="batchmean",
+        )
+        for head in taught
+    ]
+    torch.testing.assert_close(imitation_loss(logits, taught, block), torch.stack(expected).mean())
+    assert float(imitation_loss(taught, taught, block)) == pytest.approx(0.0, abs=1e-7)
+
+
+def test_the_twin_starts_as_one_model_and_moves_towards_the_outputs_of_another(
+    tmp_path, one_thread
+):
+    card = train_to(shortened("dyck3/twin-400", tmp_path), tmp_path / "twin")
+    start, teacher = (locate(f"zoo:dyck3/{name}") for name in ("indep-101", "shared-0"))
+    assert card["start"] == start.resolved.weights
+    assert card["teacher"] == teacher.resolved.weights
+    block = to_torch(Dyck3(3).sample(SampleRange("evaluate", 0, 16)))
+    twin, began, learnt = (
+        load(model).forward(block).logits
+        for model in (locate(f"path:{tmp_path / 'twin'}"), start, teacher)
+    )
+    from_start, from_teacher = (
+        float((twin["depth"] - other["depth"]).abs().mean()) for other in (began, learnt)
+    )
+    assert 0 < from_start < 0.5 * from_teacher  # twelve steps away
+
+
+def test_a_start_of_another_shape_is_refused(tmp_path):
+    train_to(short(tmp_path), tmp_path / "donor")
+    path = tmp_path / "other.yaml"
+    path.write_text(
+        SHORT.format(init=1, steps=1) + f"config: {{d_mlp: 8}}\nstart: path:{tmp_path / 'donor'}\n"
+    )
+    with pytest.raises(InputError) as caught:
+        train_to(str(path), tmp_path / "out")
+    assert caught.value.code == "recipe.other-shape"

@@ -12,7 +12,8 @@ from harness.training import RECIPE, read_recipe, recipes
 INDEPENDENT = ("dyck3/indep-100", "dyck3/indep-101")
 SHARED = ("dyck3/shared-0", "dyck3/shared-1")
 TWIN = "dyck3/tally-300"
-NAMES = (*INDEPENDENT, *SHARED, TWIN)
+IMITATOR = "dyck3/twin-400"
+NAMES = (*INDEPENDENT, *SHARED, TWIN, IMITATOR)
 RUNS = ("dyck3/indep-100", "dyck3/shared-0")
 """Models whose checkpoints are shipped too."""
 
@@ -111,3 +112,10 @@ def test_the_twin_learned_its_own_task_and_not_the_other(one_thread):
     assert twin.model_dump(exclude=own) == reference.model_dump(exclude=own)
     assert min(measured(TWIN, sequences=500, task="tally").values()) >= 0.99
     assert max(measured(TWIN, sequences=500).values()) < 0.6
+
+
+def test_the_fine_tuned_twin_starts_from_one_seed_and_learned_from_another():
+    recipe = read_recipe(IMITATOR)[0]
+    assert (recipe.start, recipe.teacher) == ("zoo:dyck3/indep-101", "zoo:dyck3/shared-0")
+    assert card(IMITATOR)["start"] == card("dyck3/indep-101")["weights"]
+    assert card(IMITATOR)["teacher"] == card("dyck3/shared-0")["weights"]
