@@ -90,9 +90,8 @@ class ComponentBars:
         predictor: Literal["ig", "ap"] | None = None,
     ) -> Agreement:
         chosen = predictor or self._plan.predictor.name
-        spec = self._on_spec(bar)
         return Agreement(
-            predicted=spec[chosen],
+            predicted=self._on_spec(bar, chosen),
             measured=measured,
             labels=Aligned(self.case, self.context).labels(),
             # an ablation goes from the own output to the mean: what it costs is what falls away
@@ -101,8 +100,7 @@ class ComponentBars:
         )
 
     def _completeness(self, bar: Bar) -> float:
-        spec = self._on_spec(bar)
-        return completeness(spec["ig"], spec["moved"])
+        return completeness(self._on_spec(bar, "ig"), self._on_spec(bar, "moved"))
 
     def _incomplete(self, bar: Bar) -> str | None:
         limit, found = self._plan.predictor.completeness, self._completeness(bar)
@@ -113,17 +111,16 @@ class ComponentBars:
             f"{limit:.2%} are allowed (plan.predictor.completeness): take more steps"
         )
 
-    def _on_spec(self, bar: Bar) -> dict[str, Effects]:
-        """Predictions on the spec, and what they are to add up to."""
+    def _on_spec(self, bar: Bar, asked: Literal["ig", "ap", "moved"]) -> Effects:
+        """A prediction on the spec, or what the integrals are to add up to."""
         reference = self.case.reference
         target = of_partner if bar == "causal" else OfMean(self._means(reference))
-        steps = self._plan.predictor.steps
-        questions = {
-            "ig": Question("path", target, steps=steps),
+        question = {
+            "ig": Question("path", target, steps=self._plan.predictor.steps),
             "ap": Question("slope", target),
             "moved": Question("moved", target),
-        }
-        return self._effects(("spec", bar), reference, bar, questions)
+        }[asked]
+        return self._effects(("spec", asked), reference, bar, {asked: question})[asked]
 
     def _interventions(self, bar: Bar) -> dict[str, Effects]:
         """What is measured on the other model, by intervention."""
@@ -149,7 +146,7 @@ class ComponentBars:
 
         As they are aligned, whatever a control says of their labels: it reads the same sets.
         """
-        spec = self._on_spec("predictive")[self._plan.predictor.name]
+        spec = self._on_spec("predictive", self._plan.predictor.name)
         labels = Aligned(self.case, self.context).own_labels()
         ranked = np.argsort(spec.totals(), kind="stable")  # the most negative effect comes first
         components = self.case.other.architecture.components

@@ -104,7 +104,10 @@ def test_causal_and_predictive_are_two_quantities():
     """A copy of a model in another basis passes C at .99 and is far from passing Pr."""
     reference = model("shared-0")
     copy = moved(reference, "rotation", generator=np.random.default_rng(5))
-    plan = BarsPlan(parametric=ParametricSearch(alignment="rotation"))
+    plan = BarsPlan(
+        predictor=Predictor(steps=12, completeness=0.1),
+        parametric=ParametricSearch(alignment="rotation"),
+    )
     names = [f"bar.{bar}.pearson@1" for bar in ("causal", "predictive")]
     names += [f"bar.{bar}.pearson.published@1" for bar in ("causal", "predictive")]
     parts = [f"bar.predictive.{part}.pearson@1" for part in ("single", "increment")]
@@ -125,7 +128,7 @@ def test_causal_and_predictive_are_two_quantities():
 def test_by_first_order_the_effects_are_all_but_lost():
     case = Case(*[model("shared-0")] * 2, samples(16))
     plan = BarsPlan(
-        predictor=Predictor(name="ap"), parametric=ParametricSearch(alignment="none", starts=3)
+        predictor=Predictor(name="ap", steps=1), parametric=ParametricSearch(alignment="none", starts=3)
     )
     names = ["bar.causal.pearson@1", "bar.causal.ap.pearson@1", "bar.causal.ap.nrmse@1"]
     found = values(case, names, plan)

@@ -96,14 +96,14 @@ def test_the_integral_adds_up_to_the_patch_and_the_slope_does_not(model):
     found = effects(
         model,
         {
-            "path": Question("path", of_partner, steps=32),
+            "path": Question("path", of_partner, steps=16),
             "slope": Question("slope", of_partner),
             "moved": Question("moved", of_partner),
         },
     )
     moved = found["moved"].totals()
     largest = np.abs(moved).max()
-    assert np.abs(found["path"].totals() - moved).max() / largest < 0.02
+    assert np.abs(found["path"].totals() - moved).max() / largest < 0.05
     assert np.abs(found["slope"].totals() - moved).max() / largest > 0.2
 
 
