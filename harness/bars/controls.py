@@ -26,7 +26,7 @@ def make_bar_control(
     """The case of the claim with the fields replaced that control `name` replaces.
 
     Args:
-        name: one of `harness.bars.catalogue.CONTROLS`.
+        name: one of `harness.bars.control_specs.CONTROLS`.
         case: the case of the claim.
         plan: says which group `gauge-self` is drawn from.
         seed: root of the controls' random streams.

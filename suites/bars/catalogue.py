@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.bars.catalogue import CONTROLS as ALL
 from harness.bars.catalogue import JOINT, bar_statistics
+from harness.bars.control_specs import CONTROLS as ALL
 from prereg.resolved import FigureSpec
 
 CONTROLS = tuple(ALL.values())

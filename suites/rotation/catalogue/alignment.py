@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.bars.catalogue import Roles
+from harness.bars.control_specs import Roles
 from prereg.resolved import StatisticSpec
 from suites.rotation.catalogue.controls import DESTROYED, IDENTICAL, TWINS, roles
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.bars import catalogue as bars
+from harness.bars import control_specs as bars
 from prereg.resolved import ControlRole, ControlSpec
 
 BARS_ALONE = (

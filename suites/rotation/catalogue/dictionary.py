@@ -5,7 +5,7 @@ The arm of the alignment stands in the id, because each has controls of its own.
 
 from __future__ import annotations
 
-from harness.bars.catalogue import Roles
+from harness.bars.control_specs import Roles
 from prereg.resolved import StatisticSpec
 from suites.rotation.catalogue.alignment import CARRIED
 from suites.rotation.catalogue.controls import DESTROYED, IDENTICAL, TWINS, roles

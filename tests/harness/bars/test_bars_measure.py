@@ -128,7 +128,8 @@ def test_causal_and_predictive_are_two_quantities():
 def test_by_first_order_the_effects_are_all_but_lost():
     case = Case(*[model("shared-0")] * 2, samples(16))
     plan = BarsPlan(
-        predictor=Predictor(name="ap", steps=1), parametric=ParametricSearch(alignment="none", starts=3)
+        predictor=Predictor(name="ap", steps=1),
+        parametric=ParametricSearch(alignment="none", starts=3),
     )
     names = ["bar.causal.pearson@1", "bar.causal.ap.pearson@1", "bar.causal.ap.nrmse@1"]
     found = values(case, names, plan)

@@ -8,7 +8,8 @@ from importlib import resources
 
 import pytest
 
-from harness.bars.catalogue import bar_statistics, roles
+from harness.bars.catalogue import bar_statistics
+from harness.bars.control_specs import roles
 from harness.bars.settings import Predictor, Tail
 from harness.case import Case, ComponentChoice, MapChoice, Samples
 from harness.corpora.block import SampleRange
