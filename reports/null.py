@@ -192,7 +192,7 @@ def _rank_line(nulls: Nulls, null: Null) -> str:
     if null.draws is None:
         return ""
     p = "" if null.draws.p is None else f", p = {p_text(null.draws.p)}"
-    return f"{null.draws.as_well} of {counted(null.draws.total, nulls.noun)} as well or better{p}"
+    return f"{null.draws.as_well} of {counted(null.draws.total, nulls.noun)} as good{p}"
 
 
 def _value(null: Null) -> float:
