@@ -14,7 +14,7 @@ EDITED = 2.5e-11
 """Of one in which a component is edited, padding cut off."""
 PATH = 7.7e-11
 """Of one with its derivative along a path."""
-START = 0.35
+START = 0.25
 """Of one start of the search over the group, for a residual stream of width 64."""
 _WIDTH = 64
 

@@ -208,13 +208,24 @@ class _Problem:
         return Point(share, float(np.mean(errors)), max(errors), activations)
 
     def barrier(self, first: Place, last: Place) -> tuple[float | None, str | None]:
-        """Largest rise of J at l = 1/2 along the geodesic, or why there is no path."""
-        try:
-            way = geodesic(first.rotation, last.rotation)
-        except UndefinedError as error:
-            cost = 4 * float(fit.svd(self.states.pull)[1][-1])
-            return None, f"{error} (to mirror the states' least direction would cost E {cost:.1e})"
+        """Largest rise of J at l = 1/2 along the geodesic, or why there is no path.
+
+        Where one end mirrors and the other does not, the states' end is mirrored along their least
+        direction, if that costs E next to nothing: the states then do not say on which piece of
+        O(d) it lies.
+        """
         descent = self.descent(MIDDLE)
+        if np.linalg.det(first.rotation.T @ last.rotation) < 0:
+            u, s, _ = fit.svd(self.states.pull)
+            cost = 4 * float(s[-1])
+            if cost > _SAME * descent.value(last):
+                return None, (
+                    "one rotation mirrors and the other does not: no path joins them (to mirror "
+                    f"the states' least direction would cost E {cost:.1e})"
+                )
+            turned = last.rotation - 2 * np.outer(u[:, -1], u[:, -1] @ last.rotation)
+            last = self.descent(0.0).at(turned, scale=last.scale)
+        way = geodesic(first.rotation, last.rotation)
         values = []
         for t in np.linspace(0.0, 1.0, _STEPS + 1):
             rotation = way(float(t))
