@@ -123,9 +123,7 @@ def test_rank_and_p_are_told_and_undefined_draws_count_against(four_bars: Any) -
         "Not registered as a claim: shown, not judged. The table below holds every value."
     )
     assert said in html.unescape(four_bars.page)
-    assert "199 labellings as good, p = 0.0" in " ".join(
-        texts(four_bars.drawings["labellings"])
-    )
+    assert "199 labellings as good, p = 0.0" in " ".join(texts(four_bars.drawings["labellings"]))
 
 
 def test_a_draw_that_moved_is_another_drawing_and_another_rank(four_bars: Any) -> None:
