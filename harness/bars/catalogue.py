@@ -245,7 +245,7 @@ def _joint() -> tuple[StatisticSpec, ...]:
             "Joint alignment: barrier between the two optima",
             "largest rise of the objective at l = 1/2 above the straight line between its values "
             "at the two ends' optima, along the geodesic of O(d) between their rotations, the "
-            "other parts of the group fitted anew at each point; undefined where no path joins them",
+            "other parts of the group fitted anew at each point; undefined where there is no path",
         ),
         entry(
             "basins",
