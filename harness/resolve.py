@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from harness.chosen_controls import controls_of
 from harness.code_version import code_version, library_versions
 from harness.corpora.catalogue import corpus, ranges
 from harness.data import as_json
@@ -19,10 +20,9 @@ from harness.subjects.architecture import RESIDUAL
 from harness.subjects.reference import Located, locate
 from harness.suite import Plan, Scope, Suite, suite
 from prereg.errors import InputError
-from prereg.near import nearest, unknown
-from prereg.registration import Bar, Claim, ControlChanges, Hypothesis, Registration
+from prereg.near import nearest
+from prereg.registration import Bar, Claim, Hypothesis, Registration
 from prereg.resolved import (
-    ControlSpec,
     Resolved,
     ResolvedCorpus,
     ResolvedShape,
@@ -118,7 +118,7 @@ def catalogue(
     frozen = ResolvedSuite(
         name=chosen.name,
         version=chosen.version,
-        controls=_controls(hypothesis, chosen, statistics),
+        controls=controls_of(hypothesis, chosen, statistics),
         draws=plan.draws,
         figures=chosen.figures,
     )
@@ -328,6 +328,7 @@ def _frozen(
         outputs=shape.outputs,
         draws=corpus(hypothesis.corpus).draws,
         splits=hypothesis.corpus.splits,
+        block=hypothesis.corpus.block,
     )
     found = (plan.frozen(entry, scope) for entry in chosen.catalogue)
     within = hypothesis.subjects.mode == "within"
@@ -406,6 +407,8 @@ def _missing(split: str, splits: Mapping[str, int]) -> str:
     """What to add so that a statistic of that split is measured."""
     if split not in splits:
         return f"add `{split}: 512` under corpus.splits: the samples that it reads"
+    if split in ("counterfactual", "ablation"):
+        return "set corpus.block to 2 or more: its sequences are paired inside a block"
     return "add what the statistic reads to the plan (for `sae.*`: plan.dictionaries)"
 
 
@@ -453,43 +456,3 @@ def _check_range(
             fix="leave over.sites out",
             code="registration.no-sites",
         )
-
-
-def _controls(
-    hypothesis: Hypothesis, chosen: Suite, statistics: Mapping[str, StatisticSpec]
-) -> tuple[ControlSpec, ...]:
-    """The controls that decide something for a judged statistic, as the registration changes them.
-
-    Comparators ride along where a control runs anyway; `controls.add` asks for more.
-    """
-    by_name = {control.name: control for control in chosen.controls}
-    changes = ControlChanges() if isinstance(hypothesis.controls, str) else hypothesis.controls
-    for name in (*changes.add, *(dropped.control for dropped in changes.drop)):
-        if name not in by_name:
-            raise unknown(
-                f"no control {name!r} in suite {chosen.name}",
-                name,
-                tuple(by_name),
-                code="registration.unknown-control",
-            )
-    used = {
-        control
-        for judged in hypothesis.judged().values()
-        for control, role in statistics[judged.statistic].roles[judged.kind].items()
-        if role in ("must-pass", "must-fail")
-    }
-    models = hypothesis.subjects.controls
-    for name in changes.add:
-        if by_name[name].named and name not in models:
-            raise InputError(
-                f"controls.add: {name}, and no model for it",
-                expected=f"a model under subjects.controls.{name}: {by_name[name].by}",
-                fix="name the model there; the control then runs without being added",
-                code="registration.control-without-model",
-            )
-    kept = (used | set(changes.add) | set(models)) - {dropped.control for dropped in changes.drop}
-    return tuple(
-        control
-        for control in chosen.controls
-        if control.name in kept and (not control.named or control.name in models)
-    )

@@ -32,6 +32,8 @@ class Scope:
     """Distributions that the corpus can draw from."""
     splits: Mapping[str, int]
     """Samples in each split."""
+    block: int
+    """Samples in a block."""
 
 
 class Plan(Record):

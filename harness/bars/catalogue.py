@@ -220,6 +220,7 @@ def _joint() -> tuple[StatisticSpec, ...]:
                 "formula": formula,
                 "unit": "1",
                 "source": "weights and activations under one alignment; exploratory",
+                "lower": 0.0,
                 "estimator": "exact",
                 "per_site": False,
                 "roles": {},

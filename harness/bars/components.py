@@ -60,7 +60,8 @@ class ComponentBars:
         if which == "completeness":
             return Measured(statistic, None, value=self._completeness(bar))
         if which == "pearson.published":
-            return self._agreement("predictive", {"mean": self._mean_ablated()}).pooled(statistic)
+            mean = {"mean": self._mean_ablated()}
+            return self._agreement("predictive", mean, predictor="ig").pooled(statistic)
         measured = self._interventions(bar)
         intervention, _, rest = which.partition(".")
         if intervention in measured:

@@ -83,8 +83,13 @@ class BarsPlan(Plan):
         return self
 
     def frozen(self, entry: StatisticSpec, scope: Scope) -> StatisticSpec | None:
-        """A bar with its constants and arms; none where the split that it reads is missing."""
+        """A bar with its constants and arms; none where the samples that it reads are missing.
+
+        Bars C and Pr pair sequences inside their block, so that a block of one has nothing to pair.
+        """
         if entry.split not in scope.splits:
+            return None
+        if entry.split in ("counterfactual", "ablation") and scope.block < 2:
             return None
         placeholders = {"{output}": scope.outputs, "{draw}": scope.draws}
         arms = tuple(one for arm in entry.arms for one in placeholders.get(arm, (arm,)))
@@ -106,6 +111,11 @@ class BarsPlan(Plan):
             found.append(
                 f"bar B: kl_tail {{tau: {chosen.tau:g}, c: {chosen.c:g}}} assumes rare errors to "
                 f"be smaller than the usual {{tau: {usual.tau:g}, c: {usual.c:g}}}"
+            )
+        if self.predictor.name == "ap":
+            found.append(
+                "bars C and Pr: predictor ap is first order and adds up to nothing, so "
+                "predictor.completeness does not bound it"
             )
         if self.predictor.completeness > Predictor().completeness:
             found.append(

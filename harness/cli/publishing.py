@@ -171,12 +171,16 @@ def demo(
 
 
 def verdict_table(verdict: Verdict) -> str:
-    """A row a member: what was claimed, where, its value, interval and word."""
+    """A row a member: what was claimed, where, its value, interval and word; below, the reasons.
+
+    Those of members that do not PASS and whose interval does not say why by itself.
+    """
     from harness.judging import sentence
     from prereg.regions import Region
     from reports.wording import SYMBOLS
 
     rows: list[tuple[object, ...]] = []
+    reasons: list[str] = []
     for claim in verdict.claims:
         region = Region(
             -float("inf") if claim.lower is None else claim.lower,
@@ -184,16 +188,22 @@ def verdict_table(verdict: Verdict) -> str:
         )
         for member in claim.members:
             found = member.estimate
-            value = "undefined" if found.value is None else f"{found.value:.4g}"
+            value = "undefined" if found.undefined is not None else "bounds"
+            value = value if found.value is None else f"{found.value:.4g}"
             interval = ""
             if found.low is not None and found.high is not None:
                 interval = f"[{found.low:.4g}, {found.high:.4g}]"
             where = " ".join(part for part in (member.site, member.pair, member.arm) if part)
             word = f"{SYMBOLS[member.word]} {member.word}"
             rows.append((claim.name, where, str(region), value, interval, word))
+            plain = member.word in ("PASS", "FAIL", "INCONCLUSIVE")
+            if not plain or (member.word == "INCONCLUSIVE" and "control" in member.reason):
+                place = f" ({where})" if where else ""
+                reasons.append(f"{claim.name}{place}: {member.reason}")
     rows += [(name, "", "", "", "", f"abstained: {why}") for name, why in verdict.abstained.items()]
     header = ("judged", "where", "accepts", "value", "interval", "verdict")
-    return f"{table(rows, header=header)}\n{SYMBOLS[verdict.word]} {sentence(verdict)}"
+    summary = f"{SYMBOLS[verdict.word]} {sentence(verdict)}"
+    return "\n".join((table(rows, header=header), *reasons, summary))
 
 
 def _verification_text(folder: Path, found: Verification) -> str:

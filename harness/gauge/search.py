@@ -160,6 +160,9 @@ def parts(
         for name in architecture.axes:
             if not bool(weights[name].isfinite().all()):
                 raise UndefinedError(f"the {whose}'s {name} is not finite")
+    for name in architecture.axes:
+        if name not in architecture.folds and not bool(reference[name].any()):
+            raise UndefinedError(f"the reference's {name} is zero: nothing to normalise by")
     read = balanced if alignment == "full" else stored
     own, theirs = read(reference, architecture), read(other, architecture)
     for part in own:

@@ -44,6 +44,7 @@ SCOPE = Scope(
     outputs=("copy", "depth", "valid"),
     draws=("standard",),
     splits={"fit": 128, "evaluate": 384},
+    block=16,
 )
 CORPUS = Dyck3(7)
 

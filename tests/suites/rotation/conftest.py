@@ -45,6 +45,7 @@ SCOPE = Scope(
     outputs=("copy", "depth", "valid"),
     draws=("standard", "long", "compositional"),
     splits={"fit": 128, "evaluate": 384},
+    block=16,
 )
 DRAWN = ("alignment.ev.paired.state_gain@1", "alignment.stitch.state_gain@1")
 """Statistics with draws of their own, which take longer."""
