@@ -143,7 +143,8 @@ def test_by_first_order_the_effects_are_all_but_lost():
 def test_on_the_shipped_models_32_steps_miss_less_than_one_per_cent(name, bar):
     subject = model(name)
     plan = BarsPlan()
-    case = Case(subject, subject, samples(192))
+    # the errors at the kinks of single sequences take longest to average out in shared-1
+    case = Case(subject, subject, samples(384 if name == "shared-1" else 192))
     bars = ComponentBars(case, context([], plan, block=8))
     found = bars.measured(f"bar.{bar}.completeness@1", bar, "completeness").value
     assert found < 0.01

@@ -198,3 +198,32 @@ def test_untrained_both_is_one_fresh_net(make_subject):
     found = make_control("untrained-both", given, plan=FourBarsPlan(), seed=1, draw=0, models={})
     assert found.reference is found.other
     assert found == replace(given, reference=found.other, other=found.other)
+
+
+def test_a_block_of_one_sequence_has_nothing_to_pair(prepared):
+    with pytest.raises(InputError) as caught:
+        prepared(**{"corpus.block": 1})
+    assert caught.value.code == "registration.not-measured"
+    assert "corpus.block to 2 or more" in caught.value.fix
+    abstain = {"abstain": "blocks of one"}
+    few = prepared(**{"corpus.block": 1, "bars.C": abstain, "bars.Pr": abstain})
+    assert "bar.causal.pearson@1" not in few.registration.resolved.statistics
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"subjects.controls": {"fine-tuned": "zoo:dyck3/twin-400"}},
+        {"controls": {"add": ["untrained"]}},
+    ],
+)
+def test_within_one_model_no_control_brings_in_another(prepared, changes):
+    with pytest.raises(InputError) as caught:
+        prepared("published-within", **changes)
+    assert caught.value.code == "registration.control-of-pairs"
+    assert "untrained-both" in caught.value.expected
+
+
+def test_first_order_is_warned_of():
+    (line,) = FourBarsPlan(predictor=Predictor(name="ap")).warnings()
+    assert "first order" in line
