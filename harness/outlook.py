@@ -46,16 +46,11 @@ def outlook(prepared: Prepared) -> Outlook:
     """What the registration could decide.
 
     Raises:
-        InputError: nothing at all, because there are too few blocks for an interval.
+        InputError: as `refuse_undecidable`.
     """
+    refuse_undecidable(prepared)
     registration = prepared.registration
     claim = registration.claim
-    _insist_on_blocks(registration)
-    _insist_on_fit(prepared)
-    width = prepared.reference.architecture.size(RESIDUAL)
-    for name, judged in claim.judged().items():
-        prepared.plan.check_claim(name, judged, width=width)
-    _insist_on_seeds(prepared.registration)
     family = members(registration)
     m = family_size(registration, family)
     return Outlook(
@@ -70,6 +65,23 @@ def outlook(prepared: Prepared) -> Outlook:
         seconds=_seconds(prepared),
         warnings=(*prepared.plan.warnings(), *_warnings(registration, m=m)),
     )
+
+
+def refuse_undecidable(prepared: Prepared) -> None:
+    """Refuses a registration that could decide nothing, or not what it says.
+
+    Raises:
+        InputError: too few blocks for an interval, too few fit tokens, a claim that could not mean
+            what it says, one seed where several are pooled.
+    """
+    registration = prepared.registration
+    _insist_on_blocks(registration)
+    _insist_on_fit(prepared)
+    width = prepared.reference.architecture.size(RESIDUAL)
+    for name, judged in registration.claim.judged().items():
+        prepared.plan.check_claim(name, judged, width=width)
+    _insist_on_seeds(registration)
+    members(registration)
 
 
 def _blocks(choice: CorpusChoice, split: str) -> int:

@@ -88,12 +88,12 @@ def check(file: HypothesisFile, as_json: Json = False) -> None:
 
 def register(file: HypothesisFile, workspace: Home = None, as_json: Json = False) -> None:
     """Freeze a hypothesis file: canonical bytes, sha256, an entry in the ledger."""
-    from harness.outlook import outlook
+    from harness.outlook import refuse_undecidable
     from prereg.workspace import Workspace
 
     home = Workspace.at(workspace)
     prepared, source = _prepare(file)
-    outlook(prepared)
+    refuse_undecidable(prepared)
     identifier = prepared.registration.id
     fresh = home.register(prepared.registration, source, suffix=_suffix(file))
     state = "registered" if fresh else "was registered before, unchanged"
@@ -112,13 +112,13 @@ def amend(
     as_json: Json = False,
 ) -> None:
     """Register a linked successor; the old registration stays."""
-    from harness.outlook import outlook
+    from harness.outlook import refuse_undecidable
     from prereg.workspace import Workspace
 
     home = Workspace.at(workspace)
     old = home.resolve(registration).registration
     prepared, source = _prepare(file)
-    outlook(prepared)
+    refuse_undecidable(prepared)
     identifier = prepared.registration.id
     fresh = home.amend(old, prepared.registration, source, suffix=_suffix(file), reason=reason)
     emit(

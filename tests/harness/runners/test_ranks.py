@@ -63,6 +63,7 @@ from harness.runners.moments import MomentsMeter
 from harness.runners.trainer import set_threads
 from harness.subjects.loading import load
 from harness.subjects.reference import locate
+from harness.suite import Scope
 from suites.rotation import SUITE
 from suites.rotation.measure import measure
 from suites.rotation.plan import RotationPlan
@@ -90,7 +91,12 @@ for count in (40, 190, 256):  # one, three and four batches of at most 64 sample
     found[str(count)]["columns"] = {n: c.tolist() for n, c in bar.by_column().items()}
 samples = Samples(SampleRange("fit", 0, 250), SampleRange("evaluate", 0, 250))  # four batches
 plan = RotationPlan(sites=sites)
-frozen = [found_ for found_ in map(plan.frozen, SUITE.catalogue) if found_ is not None]
+scope = Scope((), (), (), {"fit": 250, "evaluate": 250}, 16)
+frozen = [
+    spec
+    for entry in SUITE.catalogue
+    if plan.explored(entry.id) and (spec := plan.frozen(entry, scope)) is not None
+]
 wanted = frozenset(
     (spec.id, arm) for spec in frozen for arm in ((*spec.arms, *spec.shown_arms) or (None,))
 )
