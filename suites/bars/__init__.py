@@ -19,6 +19,6 @@ SUITE = Suite(
     modes=("pair", "within"),
     required_splits=("fit", "evaluate"),
     measure="harness.bars.measure:measure_bars",
-    make_control="suites.bars.controls:make_control",
+    make_control="harness.bars.controls:make_bar_control",
     seconds=seconds,
 )

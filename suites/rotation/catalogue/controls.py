@@ -16,12 +16,7 @@ BARS_ALONE = (
 _SEQUENCES = "on the registered number of sequences"
 
 CONTROLS = (
-    ControlSpec(
-        name="self",
-        replaces=("other",),
-        by="the reference itself",
-        random=False,
-    ),
+    bars.CONTROLS["self"],
     ControlSpec(
         name="self-fresh",
         replaces=("samples", "other"),
@@ -42,28 +37,9 @@ CONTROLS = (
         "identity",
         random=False,
     ),
-    ControlSpec(
-        name="untrained",
-        replaces=("other",),
-        by="a fresh initialisation of the reference's architecture",
-        random=False,
-    ),
-    ControlSpec(
-        name="lineage",
-        replaces=("other",),
-        by="the model that the registration names for it: another checkpoint of the reference's "
-        "own run",
-        random=False,
-        named=True,
-    ),
-    ControlSpec(
-        name="other-task",
-        replaces=("other",),
-        by="the model that the registration names for it: a twin trained on other targets for the "
-        "same tokens",
-        random=False,
-        named=True,
-    ),
+    bars.CONTROLS["untrained"],
+    bars.CONTROLS["lineage"],
+    bars.CONTROLS["other-task"],
     ControlSpec(
         name="covariance-only",
         replaces=("map", "samples"),

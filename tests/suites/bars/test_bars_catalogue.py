@@ -10,6 +10,7 @@ import pytest
 
 from harness.bars.catalogue import bar_statistics
 from harness.bars.control_specs import roles
+from harness.bars.controls import make_bar_control
 from harness.bars.settings import Predictor, Tail
 from harness.case import Case, ComponentChoice, MapChoice, Samples
 from harness.corpora.block import SampleRange
@@ -17,7 +18,6 @@ from harness.judging import family
 from harness.suite import suite
 from prereg.errors import InputError
 from suites.bars import SUITE
-from suites.bars.controls import make_control
 from suites.bars.plan import FourBarsPlan
 
 NAMES = {spec.name for spec in SUITE.controls}
@@ -180,22 +180,24 @@ def test_a_control_replaces_the_fields_that_its_row_names_and_no_other(spec, mak
         components=ComponentChoice("shuffled", 99),
     )
     models = {spec.name: make_subject(3)} if spec.named else {}
-    found = make_control(spec.name, given, plan=FourBarsPlan(), seed=1, draw=0, models=models)
+    found = make_bar_control(spec.name, given, plan=FourBarsPlan(), seed=1, draw=0, models=models)
     changed = {f.name for f in fields(Case) if getattr(found, f.name) != getattr(given, f.name)}
     assert changed == set(spec.replaces)
-    again = make_control(spec.name, given, plan=FourBarsPlan(), seed=1, draw=1, models=models)
+    again = make_bar_control(spec.name, given, plan=FourBarsPlan(), seed=1, draw=1, models=models)
     if spec.random:
         assert again.components != found.components
     if spec.named:
         assert found.other is models[spec.name]
         with pytest.raises(ValueError, match=spec.name):
-            make_control(spec.name, given, plan=FourBarsPlan(), seed=1, draw=0, models={})
+            make_bar_control(spec.name, given, plan=FourBarsPlan(), seed=1, draw=0, models={})
 
 
 def test_untrained_both_is_one_fresh_net(make_subject):
     samples = Samples(SampleRange("fit", 0, 8), SampleRange("evaluate", 0, 8))
     given = Case(make_subject(1), make_subject(2), samples)
-    found = make_control("untrained-both", given, plan=FourBarsPlan(), seed=1, draw=0, models={})
+    found = make_bar_control(
+        "untrained-both", given, plan=FourBarsPlan(), seed=1, draw=0, models={}
+    )
     assert found.reference is found.other
     assert found == replace(given, reference=found.other, other=found.other)
 
